@@ -1,0 +1,39 @@
+# Every target but `install` needs `install`, which runs again only when pyproject.toml or constraints.txt changed.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: install lint typecheck test docs demo bench check clean
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+install: $(STAMP)
+
+lint: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+typecheck: install
+	$(BIN)/mypy
+
+test: install
+	$(BIN)/kvboost models pull --quiet
+	$(BIN)/pytest
+
+docs: install
+	$(BIN)/pytest -q tests/test_docs.py
+
+demo: install
+	PATH="$(abspath $(BIN)):$$PATH" scripts/demo.sh
+
+bench: install
+	$(BIN)/python benchmarks/ttft.py
+
+check: lint typecheck test
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache

@@ -1,0 +1,125 @@
+"""Every error that a user can meet, with its exit code and the next step to take.
+
+Exit codes: 0 done, 1 runtime error, 2 usage, 3 some documents failed, 75 store busy, 130 interrupted.
+Errors are looked up by the names of their class and its bases, nearest first: no package is imported for it.
+"""
+
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import typer
+
+from .. import console, settings
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """How an error ends the program."""
+
+    exit_code: int
+    next_step: str | None
+
+
+_REINDEX = "run `kvboost index` again: it encodes anew what is damaged"
+_OTHER_STORE = "choose another directory with --store; `kvboost path` shows the default one"
+_MAKE_STORE = "run `kvboost index PATH` first, or choose a store with --store"
+_RETRY = "run the same command again"
+
+FAILURES: Mapping[str, Failure] = {
+    # settings
+    "SettingsError": Failure(2, "correct it there; `kvboost path` lists the settings files"),
+    # kvboost_cli.model
+    "ModelNotFound": Failure(
+        1, "run `kvboost models pull` for the default model, or give --model a directory or a hub id"
+    ),
+    "InstallerMissing": Failure(
+        1, "install pip beside it: `pipx inject kvboost-cli pip` or `uv tool install --with pip kvboost-cli`"
+    ),
+    "ModelDamaged": Failure(1, f"{_RETRY}; if it stays so, do not use the file"),
+    "ModelDownloadFailed": Failure(1, f"check the network, then {_RETRY}"),
+    "ModelUnsupported": Failure(1, "choose another model with --model; the docs list what works"),
+    "DeviceUnavailable": Failure(1, "use --device auto and --dtype auto"),
+    "ModelError": Failure(1, "choose another model with --model; `kvboost models list` shows the catalog"),
+    # kvboost_cli.documents
+    "PathNotFound": Failure(2, "check the spelling; a pattern must match at least one file"),
+    "InvalidPattern": Failure(2, "write --glob and --exclude as in a .gitignore file, such as '*.md'"),
+    "DocumentError": Failure(1, "leave it out, or replace it by a text file"),
+    # kvboost_cli.retrieval
+    "SearchIndexMissing": Failure(1, "run `kvboost index PATH` first, or name documents with -d"),
+    "SearchIndexDamaged": Failure(1, "delete the file and run `kvboost index` again: it is made from the documents"),
+    "SearchIndexBusy": Failure(75, "wait until the other kvboost has ended, then " + _RETRY),
+    "SearchIndexError": Failure(1, _RETRY),
+    # kvboost_cli.pipelines
+    "NoDocuments": Failure(1, "give `kvboost index` a file or a folder that holds text"),
+    "DocumentNotFound": Failure(2, "check the spelling, or index it first with `kvboost index PATH`"),
+    "AmbiguousDocument": Failure(2, "give more of the document's path to -d"),
+    "PromptTooLong": Failure(1, "drop a document, or lower --top-k or --max-tokens"),
+    "EmptyQuestion": Failure(2, "write the question after `kvboost ask`, or give - and pipe it in"),
+    "SettingRefused": Failure(2, "choose another value; `kvboost index --help` lists them"),
+    "PipelineError": Failure(1, _RETRY),
+    # kvboost_cli.kv
+    "QuantizationRange": Failure(1, "use --bits 16 for this model"),
+    "KVError": Failure(1, _REINDEX),
+    # store
+    "StoreNotFound": Failure(1, _MAKE_STORE),
+    "NotAStore": Failure(1, _OTHER_STORE),
+    "StoreExists": Failure(1, _OTHER_STORE),
+    "UnknownFormat": Failure(1, "use the kvboost that wrote it, or another --store"),
+    "ModelMismatch": Failure(1, "give --model the store's own model, or choose another --store"),
+    "RecipeMismatch": Failure(1, "leave out --bits and --contexts to use the store's, or choose another --store"),
+    "ForeignRecord": Failure(1, _REINDEX),
+    "DamagedRecord": Failure(1, _REINDEX),
+    "StoreDamaged": Failure(1, "move the store's directory away and run `kvboost index` again"),
+    "StoreFull": Failure(1, "free disk space, or choose a larger disk with --store"),
+    "StoreBusy": Failure(75, "wait until the other kvboost has ended, then " + _RETRY),
+    "StoreReadonly": Failure(1, "make the directory writable, or choose another --store"),
+    "StoreUnreadable": Failure(1, "check the permissions of the directory and its files"),
+    "NetworkFileSystem": Failure(1, "choose a directory on a local disk with --store"),
+    "StoreError": Failure(1, _RETRY),
+    # Python and torch
+    "KeyboardInterrupt": Failure(130, f"{_RETRY}: what was stored is kept"),
+    "MemoryError": Failure(1, "close other programs, or use a smaller model or shorter documents"),
+    "OutOfMemoryError": Failure(1, "use --device cpu, a smaller model or shorter documents"),
+    "OSError": Failure(1, "check that the path exists, may be read and written, and has space left"),
+}
+
+
+def find_failure(error: BaseException) -> Failure | None:
+    """The table's entry for ``error``, ``None`` for an error that nobody foresaw."""
+    names = (cls.__name__ for cls in type(error).__mro__)
+    return next((FAILURES[name] for name in names if name in FAILURES), None)
+
+
+def report(error: BaseException, *, as_json: bool) -> int:
+    """Print ``error`` as one line with its next step on stderr, and return the exit code."""
+    if isinstance(error, typer.TyperException):
+        console.fail(error.format_message(), _usage_step(error), as_json=as_json)
+        return error.exit_code
+    failure = find_failure(error)
+    if failure is None:
+        return _report_internal(error, as_json)
+    console.fail(_fact(error), failure.next_step, as_json=as_json)
+    return failure.exit_code
+
+
+def _usage_step(error: typer.TyperException) -> str:
+    context = getattr(error, "ctx", None)
+    return f"`{context.command_path if context else 'kvboost'} --help` shows the usage"
+
+
+def _fact(error: BaseException) -> str:
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted"
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
+    lines = str(error).splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+def _report_internal(error: BaseException, as_json: bool) -> int:
+    if settings.debug_wanted():
+        traceback.print_exception(error)
+    fact = f"internal error: {type(error).__name__}: {error}"
+    console.fail(fact, "please report it, with what KVBOOST_DEBUG=1 prints", as_json=as_json)
+    return 1

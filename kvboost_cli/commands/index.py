@@ -1,0 +1,194 @@
+"""``kvboost index``: compute the KV of documents once and keep it."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from . import options
+
+if TYPE_CHECKING:
+    from ..console import IndexProgress
+    from ..pipelines.indexing import IndexRequest
+    from ..pipelines.tally import IndexTally
+    from ..pipelines.workspace import Workspace
+    from ..settings import Settings
+
+STDIN = "-"
+MAX_LISTED = 5
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to ``app``."""
+    app.command("index")(index)
+
+
+def index(
+    paths: Annotated[
+        list[str] | None, typer.Argument(metavar="PATH...", help="Files, folders, globs; - is stdin.")
+    ] = None,
+    store: options.Store = None,
+    model: options.Model = None,
+    bits: Annotated[
+        int | None, typer.Option(metavar="4|8|16", help="Bits per stored number; 16 is unquantized.")
+    ] = None,
+    contexts: Annotated[
+        int | None, typer.Option(metavar="M", help="Contexts to average over; 0 encodes alone.")
+    ] = None,
+    glob: Annotated[list[str] | None, typer.Option(metavar="G", help="Only files that match; repeatable.")] = None,
+    exclude: Annotated[list[str] | None, typer.Option(metavar="G", help="Not these files; repeatable.")] = None,
+    files_from: Annotated[str | None, typer.Option(metavar="F|-", help="Read paths from a file, one per line.")] = None,
+    prune: Annotated[bool, typer.Option("--prune", help="Remove documents that are gone below PATH.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Tell what would be done; change nothing.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Read unchanged documents, too; accept new settings.")] = False,
+    device: options.Device = None,
+    dtype: options.Dtype = None,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Index documents: compute their KV cache, quantize it, keep it in the store.
+
+    Run it again whenever documents change: only changed chunks are computed.
+    """
+    settings = options.load(
+        {"store": store, "model": model, "bits": bits, "contexts": contexts, "device": device, "dtype": dtype}
+    )
+    request = _request(paths or [], glob or [], exclude or [], files_from, prune=prune, force=force, dry_run=dry_run)
+    tally = _run(settings, request, quiet=quiet)
+    _print(tally, as_json=as_json, quiet=quiet, dry_run=dry_run)
+    if tally.num_failed:
+        raise typer.Exit(3)
+
+
+def _request(
+    paths: list[str],
+    globs: list[str],
+    excludes: list[str],
+    files_from: str | None,
+    *,
+    prune: bool,
+    force: bool,
+    dry_run: bool,
+) -> "IndexRequest":
+    from ..documents import document_from_bytes
+    from ..pipelines.indexing import IndexRequest
+
+    if not paths and files_from is None:
+        raise typer.BadParameter("name at least one file or folder, or use --files-from")
+    if STDIN in paths and files_from == STDIN:
+        raise typer.BadParameter("standard input can be a document or a list of files, not both")
+    text = document_from_bytes("stdin", sys.stdin.buffer.read()) if STDIN in paths else None
+    listed = [] if files_from is None else _read_list(files_from)
+    named = [path for path in paths if path != STDIN]
+    return IndexRequest(named, listed, globs, excludes, text, prune=prune, force=force, dry_run=dry_run)
+
+
+def _read_list(path: str) -> list[str]:
+    from ..documents import read_file_list
+
+    if path == STDIN:
+        return read_file_list(sys.stdin)
+    with open(path, encoding="utf-8", errors="surrogateescape") as lines:
+        return read_file_list(lines)
+
+
+def _run(settings: "Settings", request: "IndexRequest", *, quiet: bool) -> "IndexTally":
+    from .. import console
+    from ..documents import Skipped
+    from ..pipelines.indexing import index_documents
+    from ..pipelines.tally import IndexTally
+
+    tally, started = IndexTally(), perf_counter()
+    with (
+        _opened(settings, request) as workspace,
+        _locked(workspace, request),
+        console.index_progress(quiet=quiet) as show,
+    ):
+        for event in index_documents(workspace, request):
+            tally.add(event)
+            if isinstance(event, Skipped) and event.failed:
+                console.warn(f"skipped, {event.reason}: {event.path}")
+            if tally.num_planned:
+                show(_progress(tally))
+    tally.seconds = perf_counter() - started
+    return tally
+
+
+@contextmanager
+def _opened(settings: "Settings", request: "IndexRequest") -> Iterator["Workspace"]:
+    """The workspace; a dry run without a store works on one that is thrown away."""
+    if not request.dry_run:
+        with options.open_workspace(settings, create=True, force=request.force) as workspace:
+            yield workspace
+        return
+    from store import StoreNotFound
+
+    try:
+        with options.open_workspace(settings, create=False) as workspace:
+            yield workspace
+    except StoreNotFound:
+        with TemporaryDirectory() as folder:
+            elsewhere = replace(settings, store=Path(folder) / "store")
+            with options.open_workspace(elsewhere, create=True) as workspace:
+                yield workspace
+
+
+def _locked(workspace: "Workspace", request: "IndexRequest") -> AbstractContextManager[None]:
+    from .. import console
+
+    if request.dry_run:
+        return nullcontext()
+    return workspace.store.writer_lock(
+        on_wait=lambda: console.say("another kvboost is indexing into this store; waiting for it to end")
+    )
+
+
+def _progress(tally: "IndexTally") -> "IndexProgress":
+    from ..console import IndexProgress
+
+    return IndexProgress(
+        documents_done=tally.num_done,
+        documents_total=tally.num_planned,
+        bytes_done=tally.bytes_done,
+        bytes_total=tally.bytes_planned,
+        chunks=tally.num_new_chunks + tally.num_reused_chunks,
+        tokens=tally.tokens_encoded,
+    )
+
+
+def _print(tally: "IndexTally", *, as_json: bool, quiet: bool, dry_run: bool) -> None:
+    from .. import console
+    from ..pipelines.errors import NoDocuments
+
+    if not tally.num_documents and not tally.skipped and not tally.changes["removed"]:
+        raise NoDocuments("no document was found under the given paths")
+    if as_json:
+        console.write_json(tally.to_json())
+    elif not quiet:
+        console.write(_summary(tally, dry_run=dry_run))
+
+
+def _summary(tally: "IndexTally", *, dry_run: bool) -> str:
+    """One line for each thing that happened, or in a dry run would happen."""
+    changes = ", ".join(f"{count:,} {change}" for change, count in tally.changes.items() if count)
+    lines = [f"documents: {changes or 'none'}, {len(tally.skipped):,} skipped"]
+    lines.append(f"chunks: {tally.num_new_chunks:,} new, {tally.num_reused_chunks:,} already stored")
+    if dry_run:
+        lines.append(f"dry run: {tally.num_missing_tokens:,} tokens would be encoded; nothing was written")
+    elif tally.tokens_encoded:
+        speed = tally.tokens_encoded / tally.seconds
+        lines.append(
+            f"encoded: {tally.tokens_encoded:,} tokens in {tally.seconds:.1f} s ({speed:,.0f} tokens/s), "
+            f"{tally.bytes_written / 1e6:,.1f} MB written"
+        )
+    passed_over = [skip for skip in tally.skipped if not skip.failed]
+    lines.extend(f"passed over, {skip.reason}: {skip.path}" for skip in passed_over[:MAX_LISTED])
+    if len(passed_over) > MAX_LISTED:
+        lines.append(f"passed over: {len(passed_over) - MAX_LISTED:,} more; --json lists them all")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,48 @@
+"""Options that several commands share, and what they make: settings and an open workspace."""
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from ..model.handle import ModelHandle
+    from ..pipelines.workspace import Workspace
+    from ..settings import Settings
+
+Store = Annotated[str | None, typer.Option(metavar="DIR", help="The store's directory.")]
+Model = Annotated[str | None, typer.Option(metavar="M", help="A directory, a catalog name or a hub id.")]
+Device = Annotated[str | None, typer.Option(metavar="auto|cuda|mps|cpu", help="Where to compute.")]
+Dtype = Annotated[str | None, typer.Option(metavar="auto|bfloat16|float16|float32", help="What to compute in.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No progress and no report.")]
+
+
+def load(flags: Mapping[str, object]) -> "Settings":
+    """The settings with these flags over them."""
+    from ..settings import load_settings
+
+    return load_settings(flags)
+
+
+def make_handle(settings: "Settings", model: str | None, dtype: str) -> "ModelHandle":
+    """A handle for the model of that name (None: the default one) in that dtype."""
+    from ..model.catalog import resolve_model
+    from ..model.handle import ModelHandle
+    from ..settings import user_cache_dir
+
+    resolved = resolve_model(model)
+    return ModelHandle(resolved.name, resolved.path, settings.device, dtype, user_cache_dir())
+
+
+def open_workspace(settings: "Settings", *, create: bool, force: bool = False) -> AbstractContextManager["Workspace"]:
+    """The workspace that the settings name."""
+    from ..pipelines import workspace
+
+    request = workspace.WorkspaceRequest(
+        settings.store_dir, settings.model, settings.dtype, settings.bits, settings.contexts
+    )
+    return workspace.open_workspace(
+        request, lambda model, dtype: make_handle(settings, model, dtype), create=create, force=force
+    )

@@ -1,0 +1,32 @@
+"""``kvboost path``: where kvboost keeps its things."""
+
+from typing import Annotated
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to ``app``."""
+    app.command("path")(path)
+
+
+def path(
+    store: Annotated[str | None, typer.Option(metavar="DIR", help="The store's directory.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Show the store, the model directory, the cache and the settings files."""
+    from pathlib import Path
+
+    from .. import console, settings
+
+    places = {
+        "store": settings.load_settings({"store": store}).store_dir,
+        "models": settings.user_model_dir(),
+        "cache": settings.user_cache_dir(),
+        "user_config": settings.user_config_file(),
+        "project_config": settings.find_project_file(Path.cwd()),
+    }
+    if as_json:
+        console.write_json({name: place and str(place) for name, place in places.items()})
+    else:
+        console.write("".join(f"{name}: {place or '-'}\n" for name, place in places.items()))

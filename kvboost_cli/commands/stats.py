@@ -1,0 +1,79 @@
+"""``kvboost stats``: what the store holds and what it earned. Needs no torch."""
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from . import options
+
+if TYPE_CHECKING:
+    from store import StoreStats
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to ``app``."""
+    app.command("stats")(stats)
+
+
+def stats(store: options.Store = None, as_json: options.AsJson = False) -> None:
+    """Show what the store holds and how asks have used it."""
+    from store import ChunkStore, StoreReadonly
+
+    from .. import console
+
+    store_dir = options.load({"store": store}).store_dir
+    try:
+        opened = ChunkStore.open(store_dir)
+    except StoreReadonly:
+        opened = ChunkStore.open(store_dir, readonly=True)
+    with opened:
+        facts = opened.stats()
+    if as_json:
+        console.write_json(_to_json(facts))
+    else:
+        console.render_table("", ("store", facts.path), _rows(facts), data=True)
+
+
+def _to_json(facts: "StoreStats") -> dict[str, object]:
+    identity = facts.identity
+    models = [] if identity is None else [
+        {"name": identity.model, "fingerprint": identity.fingerprint.hex(), "recipe": identity.recipe_text}
+    ]  # fmt: skip
+    return {
+        "store": facts.path,
+        "format": facts.format,
+        "bytes": {"file": facts.file_bytes, "live": facts.live_bytes, "budget": None},
+        "documents": facts.num_documents,
+        "chunks": facts.num_chunks,
+        "tokens": facts.num_tokens,
+        "bytes_per_token": facts.bytes_per_token,
+        "models": models,
+        "asks": {
+            "count": facts.num_asks,
+            "exact": facts.documents_exact,
+            "content": facts.documents_content,
+            "miss": facts.documents_miss,
+        },
+        "ttft": {"p50_s": facts.ttft_p50_s, "p95_s": facts.ttft_p95_s},
+        "fidelity": {},
+    }
+
+
+def _rows(facts: "StoreStats") -> list[tuple[str, str]]:
+    rows = [
+        ("documents", f"{facts.num_documents:,}"),
+        ("chunks", f"{facts.num_chunks:,}"),
+        ("tokens", f"{facts.num_tokens:,}"),
+        ("bytes per token", f"{facts.bytes_per_token:,.0f}"),
+        ("file", f"{facts.file_bytes / 1e6:,.1f} MB, {facts.live_bytes / 1e6:,.1f} MB live"),
+        ("asks", f"{facts.num_asks:,}"),
+        ("documents asked", f"{facts.documents_exact:,} exact, {facts.documents_content:,} content, "
+                            f"{facts.documents_miss:,} miss"),
+    ]  # fmt: skip
+    if facts.identity is not None:
+        recipe = facts.identity.recipe_text
+        rows.insert(0, ("model", str(facts.identity)))
+        rows.insert(1, ("recipe", f"{recipe['bits']} bits, {recipe['contexts']} contexts"))
+    if facts.ttft_p50_s is not None and facts.ttft_p95_s is not None:
+        rows.append(("TTFT", f"p50 {facts.ttft_p50_s * 1000:,.0f} ms, p95 {facts.ttft_p95_s * 1000:,.0f} ms"))
+    return rows

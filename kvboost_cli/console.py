@@ -1,0 +1,224 @@
+"""Everything that kvboost prints: data on stdout, talk on stderr. The only module that imports rich.
+
+On a terminal a table may be coloured and progress is redrawn (rich honours ``NO_COLOR``); elsewhere there are
+plain lines without escape codes. rich is imported only when something is drawn. A reader that closes stdout
+early is reported to the caller as ``BrokenPipeError``; a closed stderr never stops the work.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+PLAIN_INTERVAL_S = 5.0
+PLAIN_WIDTH = 200  # wide enough that no path is cut where nobody sees a screen
+BAR_MARKS = "#=+-.:*o"
+BAR_STYLES = ("cyan", "blue", "magenta", "yellow", "red", "green", "white", "bright_black")
+
+
+def prepare_streams() -> None:
+    """Make both streams accept any file name (odd bytes come out escaped), and exist."""
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def silence(stream: TextIO) -> None:
+    """Send what is still buffered for a closed pipe to nowhere, so that the interpreter's exit is quiet."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
+
+
+def write(text: str) -> None:
+    """Data: ``text`` to stdout as it is, at once. ``BrokenPipeError`` when the reader has gone."""
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def write_json(value: Mapping[str, object] | Sequence[object]) -> None:
+    """Data: one JSON document on stdout; a path or other object as its string."""
+    is_utf8 = sys.stdout.encoding.lower().replace("-", "") == "utf8"
+    write(json.dumps(value, ensure_ascii=not is_utf8, indent=2, default=str) + "\n")
+
+
+def say(message: str) -> None:
+    """Talk: one line on stderr."""
+    _talk(f"{message}\n")
+
+
+def warn(message: str) -> None:
+    """Talk: one line on stderr that begins with ``kvboost: warning:``."""
+    _talk(f"kvboost: warning: {message}\n")
+
+
+def fail(message: str, next_step: str | None, *, as_json: bool = False) -> None:
+    """An error on stderr: ``kvboost: error: <fact>.`` and the next step, or both as one JSON object."""
+    fact = " ".join(message.split()).removesuffix(".")
+    if as_json:
+        _talk(json.dumps({"error": fact, "next": next_step}) + "\n")
+        return
+    _talk(f"kvboost: error: {fact}.\n" + (f"  next: {next_step}\n" if next_step else ""))
+
+
+def render_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, data: bool = False) -> None:
+    """Print a table, columns of numbers flush right; to stdout when it is ``data``."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    shape = box.SIMPLE_HEAD if _stream(data).isatty() else None
+    table = Table(title=title or None, title_justify="left", title_style="bold", box=shape, pad_edge=False)
+    for i, column in enumerate(columns):
+        is_numeric = all(row[i][:1].isdigit() or row[i] in ("", "-") for row in rows)
+        table.add_column(column, justify="right" if is_numeric else "left")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    _draw(table, data)
+
+
+def render_bar(segments: Sequence[tuple[str, float]], width: int = 60, *, data: bool = False) -> None:
+    """Print one horizontal bar, each segment's cells by its share, and a legend: colours on a terminal."""
+    from rich.text import Text
+
+    cells = bar_cells([value for _, value in segments], width)
+    is_terminal = _stream(data).isatty()
+    bar, legend = Text("  "), Text(" ")
+    for i, ((name, _), count) in enumerate(zip(segments, cells, strict=True)):
+        style = BAR_STYLES[i % len(BAR_STYLES)]
+        mark = "\u2588" if is_terminal else BAR_MARKS[i % len(BAR_MARKS)]
+        bar.append(mark * count, style=style)
+        legend.append(f" {mark}", style=style).append(f" {name}")
+    _draw(Text("\n").join([bar, legend]), data)
+
+
+def bar_cells(values: Sequence[float], width: int) -> list[int]:
+    """Cells per value by largest remainder: they sum to ``width``, or are all 0 when nothing is positive.
+
+    >>> bar_cells([3.0, 1.0, 0.0], 8)
+    [6, 2, 0]
+    """
+    total = sum(values)
+    if total <= 0:
+        return [0] * len(values)
+    shares = [value / total * width for value in values]
+    cells = [int(share) for share in shares]
+    by_remainder = sorted(range(len(values)), key=lambda i: cells[i] - shares[i])
+    for i in by_remainder[: width - sum(cells)]:
+        cells[i] += 1
+    return cells
+
+
+@dataclass(frozen=True, slots=True)
+class IndexProgress:
+    """How far indexing is; ``tokens`` were encoded so far, bytes are those of files."""
+
+    documents_done: int
+    documents_total: int
+    bytes_done: int
+    bytes_total: int
+    chunks: int
+    tokens: int
+
+
+def describe_progress(progress: IndexProgress, elapsed_s: float) -> str:
+    """One line of facts.
+
+    >>> describe_progress(IndexProgress(3, 12, 1000, 4000, 40, 9000), 10.0)
+    '3/12 documents, 40 chunks, 900 tokens/s, 0:30 left'
+    """
+    done, total = progress.bytes_done, progress.bytes_total
+    facts = [f"{progress.documents_done}/{progress.documents_total} documents", f"{progress.chunks} chunks"]
+    if progress.tokens and elapsed_s > 0:
+        facts.append(f"{progress.tokens / elapsed_s:,.0f} tokens/s")
+    if 0 < done < total:
+        minutes, seconds = divmod(round(elapsed_s / done * (total - done)), 60)
+        facts.append(f"{minutes}:{seconds:02d} left")
+    return ", ".join(facts)
+
+
+@contextmanager
+def index_progress(*, quiet: bool) -> Iterator[Callable[[IndexProgress], None]]:
+    """Yields a function that shows an ``IndexProgress``: redrawn in place on a terminal, else a plain line
+    every ``PLAIN_INTERVAL_S`` and the last state at the end; nothing when ``quiet``.
+    """
+    if quiet:
+        yield lambda _: None
+    elif sys.stderr.isatty():
+        with _live_progress() as show:
+            yield show
+    else:
+        with _plain_progress() as show:
+            yield show
+
+
+@contextmanager
+def _live_progress() -> Iterator[Callable[[IndexProgress], None]]:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    start_s = time.monotonic()
+    columns = (TextColumn("indexing"), BarColumn(bar_width=24), TextColumn("{task.fields[facts]}"))
+    with Progress(*columns, console=Console(stderr=True, highlight=False)) as bar:
+        task = bar.add_task("indexing", total=None, facts="")
+
+        def show(progress: IndexProgress) -> None:
+            facts = describe_progress(progress, time.monotonic() - start_s)
+            bar.update(task, total=progress.bytes_total, completed=progress.bytes_done, facts=facts)
+
+        yield show
+
+
+@contextmanager
+def _plain_progress() -> Iterator[Callable[[IndexProgress], None]]:
+    start_s = shown_s = time.monotonic()
+    latest: IndexProgress | None = None
+
+    def show(progress: IndexProgress) -> None:
+        nonlocal latest, shown_s
+        latest, now_s = progress, time.monotonic()
+        if now_s - shown_s >= PLAIN_INTERVAL_S:
+            shown_s = now_s
+            say(f"indexing: {describe_progress(progress, now_s - start_s)}")
+
+    yield show
+    if latest is not None:
+        say(f"indexed: {describe_progress(latest, time.monotonic() - start_s)}")
+
+
+def _stream(data: bool) -> TextIO:
+    return sys.stdout if data else sys.stderr
+
+
+def _draw(renderable: RenderableType, data: bool) -> None:
+    from rich.console import Console
+
+    stream = _stream(data)
+    width = None if stream.isatty() else PLAIN_WIDTH
+    console = Console(file=stream, markup=False, highlight=False, width=width)
+    with console.capture() as captured:
+        console.print(renderable)
+    text = "\n".join(line.rstrip() for line in captured.get().splitlines()) + "\n"
+    if data:
+        write(text)
+    else:
+        _talk(text)
+
+
+def _talk(text: str) -> None:
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except BrokenPipeError:
+        silence(sys.stderr)

@@ -1,0 +1,93 @@
+"""The KV cache of one prompt: preallocated buffers that new keys and values are scattered into."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from transformers.cache_utils import Cache, CacheLayerMixin
+
+from .architecture import Geometry
+
+
+class ScatterLayer(CacheLayerMixin):
+    """One layer's buffers, [batch, kv_heads, capacity, head_dim].
+
+    ``update`` writes at the slots announced by ``ScatterCache.write_at`` and returns the buffers up to the last
+    visible token, so a pass over chosen tokens sees stored and fresh keys alike.
+    """
+
+    is_sliding = False
+    keys: Tensor
+    values: Tensor
+
+    def __init__(self, keys: Tensor, values: Tensor) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.keys, self.values = keys, values
+        self.slots: Tensor | slice = slice(0, 0)
+        self.num_visible = 0
+        self.is_initialized = True
+
+    def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
+        """Nothing is lazy: the buffers exist from the start."""
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, *_args: object, **_kwargs: object
+    ) -> tuple[Tensor, Tensor]:
+        """Scatter new KV, [batch, kv_heads, new, head_dim], and return all that is visible."""
+        if isinstance(self.slots, slice):
+            self.keys[:, :, self.slots] = key_states
+            self.values[:, :, self.slots] = value_states
+        else:
+            self.keys.index_copy_(2, self.slots, key_states)
+            self.values.index_copy_(2, self.slots, value_states)
+        return self.keys[:, :, : self.num_visible], self.values[:, :, : self.num_visible]
+
+    def get_seq_length(self) -> int:
+        """Tokens that the next pass sees."""
+        return self.num_visible
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        """Keys in the mask and their offset; kvboost makes its own masks, so this only has to be consistent."""
+        return self.num_visible + query_length, 0
+
+    def get_max_length(self) -> int:
+        """Capacity in tokens (transformers from 5.20)."""
+        return self.keys.shape[2]
+
+    def get_max_cache_shape(self) -> int:
+        """Capacity in tokens (transformers before 5.20)."""
+        return self.get_max_length()
+
+
+class ScatterCache(Cache):
+    """All layers of one prompt's KV cache, allocated once with room for the answer."""
+
+    def __init__(
+        self, geometry: Geometry, capacity: int, dtype: torch.dtype, device: torch.device, batch: int = 1
+    ) -> None:
+        key_shape = (batch, geometry.kv_heads, capacity, geometry.key_dim)
+        value_shape = (batch, geometry.kv_heads, capacity, geometry.value_dim)
+        self.buffers = [
+            ScatterLayer(
+                torch.empty(key_shape, dtype=dtype, device=device),
+                torch.empty(value_shape, dtype=dtype, device=device),
+            )
+            for _ in range(geometry.num_layers)
+        ]
+        super().__init__(layers=list(self.buffers))
+        self.capacity = capacity
+
+    def write_at(self, positions: Sequence[int]) -> None:
+        """Announce where the next pass writes: ascending ``positions``, one per token of the pass."""
+        first, last = positions[0], positions[-1]
+        assert last < self.capacity, f"position {last} is outside of the cache's {self.capacity}"
+        slots: Tensor | slice = slice(first, last + 1)
+        if last + 1 - first != len(positions):
+            slots = torch.tensor(positions, device=self.buffers[0].keys.device)
+        for layer in self.buffers:
+            layer.slots, layer.num_visible = slots, last + 1
+
+    def layer_kv(self, layer: int) -> tuple[Tensor, Tensor]:
+        """A layer's whole buffers, keys and values, [batch, kv_heads, capacity, head_dim]; writing is allowed."""
+        buffers = self.buffers[layer]
+        return buffers.keys, buffers.values

@@ -1,0 +1,151 @@
+"""Text to token ids and back, and the frame that a chat template puts around a prompt.
+
+Only the ``tokenizers`` library is needed here, so a question can be tokenized before torch is imported. Text from
+documents and users never becomes a special token: ``<|im_end|>`` in a file is nine ordinary characters.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer
+from tokenizers.decoders import DecodeStream
+
+from .errors import ModelNotFound, ModelUnsupported
+
+SYSTEM_MARK, USER_MARK = "\u241fsystem\u241f", "\u241fuser\u241f"
+
+
+@dataclass(frozen=True)
+class PromptFrame:
+    """Token ids before the first document and after the question, from the chat template rendered once."""
+
+    preamble: tuple[int, ...]
+    closing: tuple[int, ...]
+
+
+class TextCodec:
+    """A model's tokenizer, read from ``tokenizer.json``."""
+
+    def __init__(self, model_dir: Path) -> None:
+        """Raises ``ModelNotFound`` without a ``tokenizer.json``, ``ModelUnsupported`` if it cannot be read."""
+        path = model_dir / "tokenizer.json"
+        if not path.is_file():
+            raise ModelNotFound(f"The model has no fast tokenizer: {path}")
+        self._plain = _load_tokenizer(path)
+        self._plain.encode_special_tokens = True
+        self._marked = _load_tokenizer(path)
+        self._config = _read_json(model_dir / "tokenizer_config.json")
+        self._template = _chat_template(model_dir, self._config)
+
+    def tokenize(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
+        """Ids of plain text, and each token's character span in it."""
+        encoding = self._plain.encode(text, add_special_tokens=False)
+        return encoding.ids, encoding.offsets
+
+    def token_ids(self, text: str) -> tuple[int, ...]:
+        """Ids of plain text; special tokens in it stay text."""
+        return tuple(self._plain.encode(text, add_special_tokens=False).ids)
+
+    def text(self, token_ids: Sequence[int]) -> str:
+        """The text of token ids, special tokens left out."""
+        return str(self._plain.decode(list(token_ids), skip_special_tokens=True))
+
+    def stream_text(self, token_ids: Iterable[int]) -> Iterator[str]:
+        """Pieces of text as tokens come; a character whose bytes span tokens waits until it is whole."""
+        stream = DecodeStream(skip_special_tokens=True)
+        sent: list[int] = []
+        length = 0
+        for token_id in token_ids:
+            sent.append(token_id)
+            piece = stream.step(self._plain, token_id)
+            if piece:
+                length += len(piece)
+                yield piece
+        rest = self.text(sent)[length:]
+        if rest:
+            yield rest
+
+    def frame(self, system: str | None) -> PromptFrame:
+        """Preamble and closing ids. Without a chat template the frame is BOS and an empty closing."""
+        if self._template is None:
+            return PromptFrame(self._bos_ids(), ())
+        rendered = _render(self._template, self._config, with_system=system is not None)
+        before, user, after = rendered.partition(USER_MARK)
+        if not user or USER_MARK in after:
+            raise ModelUnsupported("The chat template does not show the user's message exactly once")
+        preamble = self._preamble_ids(before, system)
+        if preamble[:2] == self._bos_ids() * 2 != ():
+            raise ModelUnsupported("The chat template puts BOS twice before the prompt")
+        return PromptFrame(preamble, self._marked_ids(after))
+
+    def _preamble_ids(self, before: str, system: str | None) -> tuple[int, ...]:
+        if system is None:
+            return self._marked_ids(before)
+        opening, mark, rest = before.partition(SYSTEM_MARK)
+        if not mark:
+            raise ModelUnsupported("The chat template has no place for a system message")
+        return self._marked_ids(opening) + self.token_ids(system) + self._marked_ids(rest)
+
+    def _marked_ids(self, text: str) -> tuple[int, ...]:
+        return tuple(self._marked.encode(text, add_special_tokens=False).ids)
+
+    def _bos_ids(self) -> tuple[int, ...]:
+        bos = _token_text(self._config.get("bos_token"))
+        token_id = self._plain.token_to_id(bos) if bos else None
+        return () if token_id is None else (token_id,)
+
+
+def _load_tokenizer(path: Path) -> Tokenizer:
+    try:
+        return Tokenizer.from_file(str(path))
+    except Exception as error:  # the library raises bare Exception for every fault of the file
+        raise ModelUnsupported(f"The tokenizer cannot be read ({error}): {path}") from error
+
+
+def _read_json(path: Path) -> Mapping[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except ValueError as error:
+        raise ModelUnsupported(f"The model's file is no JSON ({error}): {path}") from error
+    return content if isinstance(content, dict) else {}
+
+
+def _chat_template(model_dir: Path, config: Mapping[str, Any]) -> str | None:
+    path = model_dir / "chat_template.jinja"
+    if path.is_file():
+        return path.read_text(encoding="utf-8")
+    template = config.get("chat_template")
+    if isinstance(template, list):
+        named = {entry["name"]: entry["template"] for entry in template}
+        return named.get("default")
+    return template
+
+
+def _token_text(token: Any) -> str | None:
+    """A special token stands in the config as a string or as a mapping with ``content``."""
+    return token.get("content") if isinstance(token, dict) else token
+
+
+def _render(template: str, config: Mapping[str, Any], *, with_system: bool) -> str:
+    from jinja2.exceptions import TemplateError
+    from transformers.utils.chat_template_utils import render_jinja_template
+
+    system = [{"role": "system", "content": SYSTEM_MARK}] if with_system else []
+    tokens: dict[str, Any] = {
+        name: _token_text(config[name]) for name in ("bos_token", "eos_token") if config.get(name)
+    }
+    try:
+        rendered = render_jinja_template(
+            conversations=[[*system, {"role": "user", "content": USER_MARK}]],
+            chat_template=template,
+            add_generation_prompt=True,
+            **tokens,
+        )
+    except TemplateError as error:
+        raise ModelUnsupported(f"The chat template cannot be rendered: {error}") from error
+    return str(rendered[0][0])

@@ -1,0 +1,99 @@
+"""One pass of chosen tokens through a model, over a cache that holds the rest of the prompt.
+
+This is the only place that calls a model. transformers renamed the cache argument (``past_key_values`` until 5.17,
+``cache`` later); the name is looked up once per model class.
+"""
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import DynamicCache
+
+from . import attention
+from .cache import ScatterCache
+from .errors import ModelUnsupported
+from .load import LoadedModel
+
+
+def forward_tokens(
+    model: LoadedModel, token_ids: Tensor, positions: Sequence[int], kv: ScatterCache, num_logits: int = 1
+) -> Tensor:
+    """Compute tokens at ascending ``positions`` in place and return logits of the last ``num_logits`` of them.
+
+    ``token_ids`` int64 [batch, tokens] on the model's device. Each token sees every key at a position not after
+    its own: the stored ones and those of this pass. Returns [batch, num_logits, vocabulary].
+    """
+    logits: Tensor = _run(model, model.module, token_ids, positions, kv, logits_to_keep=num_logits).logits
+    return logits
+
+
+def write_kv(model: LoadedModel, token_ids: Tensor, positions: Sequence[int], kv: ScatterCache) -> None:
+    """Like ``forward_tokens``, for the KV alone: the output head does not run."""
+    _run(model, model.backbone, token_ids, positions, kv)
+
+
+def full_prefill(model: LoadedModel, token_ids: Tensor) -> tuple[Tensor, DynamicCache]:
+    """The reference: the whole prompt through transformers' own SDPA path and cache, nothing of ours in between.
+
+    ``token_ids`` int64 [1, tokens]. Returns the last position's logits [1, 1, vocabulary] and the cache.
+    """
+    with _attention(model, "sdpa"), torch.inference_mode():
+        output = model.module(input_ids=token_ids, use_cache=True, logits_to_keep=1)
+    return output.logits, output[_cache_argument(model.module)]
+
+
+def adopt_cache(prefilled: DynamicCache, kv: ScatterCache) -> None:
+    """Copy a full prefill's keys and values into our buffers, to decode from there."""
+    for index, (new_keys, new_values, _window) in enumerate(prefilled):
+        keys, values = kv.layer_kv(index)
+        length = new_keys.shape[2]
+        keys[:, :, :length], values[:, :, :length] = new_keys, new_values
+
+
+def _run(
+    model: LoadedModel,
+    module: nn.Module,
+    token_ids: Tensor,
+    positions: Sequence[int],
+    kv: ScatterCache,
+    **head_options: int,
+) -> Any:
+    kv.write_at(positions)
+    rows = torch.tensor(positions, device=model.device)
+    blocks = attention.plan_attention(rows, model.geometry.num_folds, model.dtype)
+    with torch.inference_mode():
+        return module(
+            input_ids=token_ids,
+            position_ids=rows[None],
+            use_cache=True,
+            kvboost_blocks=blocks,
+            **{_cache_argument(module): kv},
+            **head_options,
+        )
+
+
+def _cache_argument(module: nn.Module) -> str:
+    return _cache_argument_of(type(module).forward)
+
+
+@cache
+def _cache_argument_of(forward: Callable[..., object]) -> str:
+    parameters = inspect.signature(forward).parameters
+    for name in ("cache", "past_key_values"):
+        if name in parameters:
+            return name
+    raise ModelUnsupported(f"This model takes no KV cache: {forward.__qualname__}")
+
+
+@contextmanager
+def _attention(model: LoadedModel, name: str) -> Iterator[None]:
+    model.module.set_attn_implementation(name)
+    try:
+        yield
+    finally:
+        model.module.set_attn_implementation(attention.NAME)

@@ -1,0 +1,72 @@
+"""A model that is named now and loaded when first needed: codec and fingerprint cost no torch."""
+
+import json
+from functools import cached_property
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from .codec import TextCodec
+from .errors import ModelNotFound, ModelUnsupported
+from .fingerprint import ModelFingerprint, fingerprint_model
+
+if TYPE_CHECKING:
+    import torch
+
+    from .load import LoadedModel
+
+
+class ModelHandle:
+    """One model directory with the device and dtype to use; ``auto`` lets the machine decide."""
+
+    def __init__(self, name: str, path: Path, device: str, dtype: str, cache_dir: Path) -> None:
+        self.name, self.path = name, path
+        self._wanted_device, self._wanted_dtype, self._cache_dir = device, dtype, cache_dir
+        self.load_s = 0.0
+
+    @cached_property
+    def codec(self) -> TextCodec:
+        """The model's tokenizer."""
+        return TextCodec(self.path)
+
+    @cached_property
+    def head_dim(self) -> int:
+        """Size of one key or value head, from the config file alone."""
+        try:
+            config = json.loads((self.path / "config.json").read_text(encoding="utf-8"))
+            return int(config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"])
+        except FileNotFoundError as error:
+            raise ModelNotFound(f"there is no config.json in: {self.path}") from error
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ModelUnsupported(f"the model's config does not tell its head size: {self.path}") from error
+
+    @cached_property
+    def device(self) -> "torch.device":
+        """The device to compute on."""
+        from .load import choose_device
+
+        return choose_device(self._wanted_device)
+
+    @cached_property
+    def dtype(self) -> str:
+        """Name of the dtype to compute in."""
+        if self._wanted_dtype != "auto":
+            return self._wanted_dtype
+        from .load import choose_dtype
+
+        return choose_dtype("auto", self.device)
+
+    @cached_property
+    def fingerprint(self) -> ModelFingerprint:
+        """The model's identity in this dtype."""
+        return fingerprint_model(self.name, self.path, self.dtype, self._cache_dir)
+
+    @cached_property
+    def loaded(self) -> "LoadedModel":
+        """The model in memory, loaded once; ``load_s`` tells in seconds what that took."""
+        from .load import load_model
+
+        started = perf_counter()
+        model = load_model(self.path, self.device, self.dtype)
+        self.load_s = perf_counter() - started
+        return model

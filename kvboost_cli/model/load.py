@@ -1,0 +1,116 @@
+"""Load a model for stitching: device, dtype, weights, sizes."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
+from transformers.utils import logging
+
+from . import attention
+from .architecture import Geometry, read_geometry
+from .errors import DeviceUnavailable, ModelUnsupported
+
+DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A causal language model in memory, ready for passes over chosen tokens."""
+
+    module: PreTrainedModel
+    geometry: Geometry
+    device: torch.device
+    dtype: torch.dtype
+    end_tokens: frozenset[int]
+
+    @property
+    def backbone(self) -> nn.Module:
+        """The model without its output head."""
+        backbone: nn.Module = self.module.base_model
+        return backbone
+
+    def rotary_angles(self, num_positions: int) -> tuple[Tensor, Tensor]:
+        """cos and sin of positions ``0 .. num_positions - 1``: fp32 [num_positions, rotary_dim / 2].
+
+        They come from the model's own rotary module, so every static scaling is honoured and longrope picks its
+        factors for a prompt of this length. The module's attention scaling is divided out: a key that was
+        captured after rotation carries it already.
+        """
+        rotary: Any = self.backbone.get_submodule("rotary_emb")
+        positions = torch.arange(num_positions, device=self.device)[None]
+        with torch.inference_mode():
+            cos, sin = rotary(torch.empty(0, device=self.device, dtype=torch.float32), positions)
+        half, scaling = cos.shape[-1] // 2, rotary.attention_scaling
+        return cos[0, :, :half] / scaling, sin[0, :, :half] / scaling
+
+    def synchronize(self) -> None:
+        """Wait until the device has done all that was asked, so that a clock can be read."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+        elif self.device.type == "mps":
+            torch.mps.synchronize()
+
+
+def choose_device(wanted: str) -> torch.device:
+    """``auto`` takes CUDA, then MPS, then the CPU; a device that is not there raises ``DeviceUnavailable``."""
+    available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    if wanted == "auto":
+        return torch.device(next(name for name, there in available.items() if there))
+    if not available.get(wanted, False):
+        raise DeviceUnavailable(f"This machine or this build of torch has no such device: {wanted}")
+    return torch.device(wanted)
+
+
+def choose_dtype(wanted: str, device: torch.device) -> str:
+    """``auto`` takes bfloat16 on GPUs and on CPUs with bf16 instructions, else float32."""
+    if wanted != "auto":
+        return wanted
+    if device.type != "cpu":
+        return "bfloat16"
+    capabilities = torch.cpu.get_capabilities()
+    has_bf16 = any(capabilities.get(name) for name in ("avx512_bf16", "amx_bf16", "bf16"))
+    return "bfloat16" if has_bf16 else "float32"
+
+
+def load_model(model_dir: Path, device: torch.device, dtype_name: str) -> LoadedModel:
+    """Read config and safetensors weights from a directory.
+
+    Raises ``ModelUnsupported`` for architectures that cannot be stitched and for files that cannot be read.
+    """
+    _silence_transformers()
+    dtype = DTYPES[dtype_name]
+    try:
+        config = AutoConfig.from_pretrained(model_dir, local_files_only=True)
+        geometry = read_geometry(config.to_dict())
+        module = AutoModelForCausalLM.from_pretrained(
+            model_dir, config=config, dtype=dtype, local_files_only=True, attn_implementation="sdpa"
+        )
+    except (OSError, ValueError, KeyError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise ModelUnsupported(f"The model cannot be loaded ({reason}): {model_dir}") from error
+    nn.Module.to(module.requires_grad_(False), device)
+    module.train(False)
+    module.set_attn_implementation(attention.NAME)
+    return LoadedModel(module, geometry, device, dtype, _end_tokens(model_dir, module))
+
+
+def _silence_transformers() -> None:
+    """Its warnings and progress bars are not for kvboost's users; errors still arrive as exceptions."""
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+
+
+def _end_tokens(model_dir: Path, module: PreTrainedModel) -> frozenset[int]:
+    """Ids that end an answer: those of the generation config, and the config's own."""
+    found: set[int] = set()
+    sources = [module.config.eos_token_id]
+    path = model_dir / "generation_config.json"
+    if path.is_file():
+        sources.append(json.loads(path.read_text(encoding="utf-8")).get("eos_token_id"))
+    for source in sources:
+        found.update([source] if isinstance(source, int) else source or [])
+    return frozenset(found)

@@ -1,0 +1,160 @@
+"""The documents of a question: found in the store or read from disk, in prompt order."""
+
+import difflib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from store import DocumentEntry, Snapshot
+
+from ..documents import DocumentError, SourceFile, read_document
+from ..retrieval import select_documents
+from .errors import AmbiguousDocument, DocumentNotFound
+from .excerpt import choose_places
+from .indexing import is_current
+from .prepare import PreparedDocument, prepare_document
+from .workspace import Workspace
+
+MAX_EXCERPT_TOKENS = 1024
+"""A document that search picked gives at most this much; one that was named is taken whole."""
+
+HITS_PER_DOCUMENT = 16
+
+
+@dataclass(frozen=True)
+class AskedChunk:
+    """A chunk of a document in the prompt; ``place`` is its number in the document."""
+
+    place: int
+    key: bytes
+    token_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class AskedDocument:
+    """A document in the prompt. ``prepared`` is set when it was read from disk and should be written back."""
+
+    name: str
+    title: str
+    chunks: tuple[AskedChunk, ...]
+    prepared: PreparedDocument | None
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens of the chunks, without the header."""
+        return sum(len(chunk.token_ids) for chunk in self.chunks)
+
+
+def named_documents(workspace: Workspace, names: Sequence[str]) -> list[AskedDocument]:
+    """The documents that ``-d`` names, in that order.
+
+    A name is a file, the full name of a stored document, or the end of exactly one stored name.
+    Raises ``DocumentNotFound``, ``AmbiguousDocument`` or a ``DocumentError`` of the file.
+    """
+    return [_fetch(workspace, _resolve_name(workspace, name)) for name in names]
+
+
+def found_documents(workspace: Workspace, question: str, top_k: int, max_tokens: int) -> list[AskedDocument]:
+    """The ``top_k`` documents that BM25 ranks best; long ones as excerpts of at most ``max_tokens``."""
+    hits = workspace.search.search(question, limit=top_k * HITS_PER_DOCUMENT)
+    documents: list[AskedDocument] = []
+    for name in select_documents(hits, len(hits)):
+        places = [hit.chunk_index for hit in hits if hit.name == name]
+        try:
+            document = _fetch(workspace, name)
+        except (DocumentNotFound, DocumentError):
+            continue  # gone or unreadable since it was indexed: the next best takes its place
+        documents.append(_excerpt(document, places, min(max_tokens, MAX_EXCERPT_TOKENS)))
+        if len(documents) == top_k:
+            break
+    return documents
+
+
+def _excerpt(document: AskedDocument, best_places: Sequence[int], max_tokens: int) -> AskedDocument:
+    sizes = [len(chunk.token_ids) for chunk in document.chunks]
+    places = choose_places(sizes, best_places, max_tokens)
+    return replace(document, chunks=tuple(document.chunks[place] for place in places))
+
+
+def reread(workspace: Workspace, name: str) -> PreparedDocument:
+    """A document from disk, whatever the store has."""
+    with workspace.store.snapshot() as snapshot:
+        entry = snapshot.document(name)
+    return _read_from_disk(workspace, name, entry)
+
+
+def _fetch(workspace: Workspace, name: str) -> AskedDocument:
+    """A document as the store has it, if it is whole there and unchanged on disk, else read anew."""
+    with workspace.store.snapshot() as snapshot:
+        entry = snapshot.document(name)
+        if entry is not None and _is_fresh(workspace, entry):
+            stored = _from_store(snapshot, entry)
+            if stored is not None:
+                return stored
+    return _from_disk(workspace, name, entry)
+
+
+def _is_fresh(workspace: Workspace, entry: DocumentEntry) -> bool:
+    """Whether the file is as it was indexed; a text that came from standard input has no file."""
+    if not os.path.isabs(entry.name):
+        return is_current(workspace, entry, entry.size_bytes, entry.mtime_ns)
+    try:
+        info = os.stat(entry.name)
+    except OSError:
+        return False
+    return is_current(workspace, entry, info.st_size, info.st_mtime_ns)
+
+
+def _from_store(snapshot: Snapshot, entry: DocumentEntry) -> AskedDocument | None:
+    chunks = []
+    for place, key in enumerate(entry.chunk_keys):
+        header = snapshot.header(key)
+        if header is None:
+            return None
+        chunks.append(AskedChunk(place, key, tuple(header.token_ids)))
+    return AskedDocument(entry.name, _title(entry.name, entry.root), tuple(chunks), None)
+
+
+def _from_disk(workspace: Workspace, name: str, entry: DocumentEntry | None) -> AskedDocument:
+    prepared = _read_from_disk(workspace, name, entry)
+    chunks = tuple(
+        AskedChunk(chunk.index, key, chunk.token_ids) for chunk, key in zip(prepared.chunks, prepared.keys, strict=True)
+    )
+    return AskedDocument(name, _title(name, prepared.document.root), chunks, prepared)
+
+
+def _read_from_disk(workspace: Workspace, name: str, entry: DocumentEntry | None) -> PreparedDocument:
+    try:
+        info = os.stat(name)
+    except OSError as error:
+        raise DocumentNotFound(f"the document cannot be read any more ({error.strerror}): {name}") from error
+    root = os.path.dirname(name) if entry is None else entry.root
+    document = read_document(SourceFile(Path(name), Path(root), info.st_size, info.st_mtime_ns, explicit=True))
+    return prepare_document(document, workspace.handle.codec, workspace.keys)
+
+
+def _title(name: str, root: str) -> str:
+    return os.path.relpath(name, root) if root and os.path.isabs(name) else name
+
+
+def _resolve_name(workspace: Workspace, name: str) -> str:
+    path = os.path.abspath(os.path.expanduser(name))
+    if os.path.isfile(path):
+        return path
+    with workspace.store.snapshot() as snapshot:
+        if snapshot.document(name) is not None:
+            return name
+        names = list(snapshot.document_names())
+    fitting = [stored for stored in names if stored.endswith(f"{os.sep}{name}")]
+    if len(fitting) == 1:
+        return fitting[0]
+    if fitting:
+        raise AmbiguousDocument(f"{len(fitting)} documents end in this name, {', '.join(fitting[:3])}: {name}")
+    raise DocumentNotFound(f"there is no such document or file{_suggestion(name, names)}: {name}")
+
+
+def _suggestion(name: str, names: Sequence[str]) -> str:
+    short = {os.path.basename(stored): stored for stored in names}
+    close = difflib.get_close_matches(os.path.basename(name), short, n=1)
+    return f" (did you mean {close[0]}?)" if close else ""

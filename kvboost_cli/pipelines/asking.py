@@ -1,0 +1,205 @@
+"""The ask flow: question and documents -> plan -> load and rotate -> repair and tail in one pass -> tokens.
+
+``start_answer`` ends with the first token known on the host: there the clock of TTFT stops. The caller streams
+``Answer.tokens`` and then has the rest done: verification, write-back, the report.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+
+import torch
+from torch import Tensor
+
+from store import DamagedRecord
+
+from ..model.cache import ScatterCache
+from ..model.decode import Sampler, decode_tokens, make_sampler
+from ..model.forward import adopt_cache, forward_tokens, full_prefill, write_kv
+from ..model.load import LoadedModel
+from .asked import AskedDocument, found_documents, named_documents
+from .clock import PhaseClock
+from .errors import EmptyQuestion, NoDocuments
+from .lookup import Found, Prompt, build_prompt, find_stored, nothing_stored, plan_prompt, require_room
+from .plan import Hit, StitchPlan
+from .prompt import tail_ids
+from .repair import STRATEGIES
+from .stitch import StoredChunk, load_chunks, load_preamble
+from .workspace import Workspace
+
+
+@dataclass(frozen=True)
+class AskRequest:
+    """A question and how to answer it. Without ``documents`` the search index picks ``top_k``."""
+
+    question: str
+    documents: Sequence[str]
+    top_k: int
+    repair: str
+    ratio: float | None
+    no_cache: bool
+    max_tokens: int
+    temperature: float
+    seed: int | None
+    system: str | None
+
+
+@dataclass(frozen=True)
+class Stitched:
+    """A prompt in the cache: where its KV came from, and the logits [vocabulary] after its last token.
+
+    ``damaged`` holds keys of records that failed their checksum and were computed instead.
+    """
+
+    prompt: Prompt
+    plan: StitchPlan
+    found: Found
+    kv: ScatterCache
+    logits: Tensor
+    num_repaired: int
+    damaged: frozenset[bytes]
+
+
+@dataclass
+class Answer:
+    """An answer whose first token is known. ``tokens`` decodes it and fills ``token_ids``."""
+
+    stitched: Stitched
+    first_token: int
+    max_tokens: int
+    sample: Sampler
+    phases: dict[str, float]
+    token_ids: list[int] = field(default_factory=list)
+    decode_s: float = 0.0
+
+    def tokens(self, model: LoadedModel) -> Iterator[int]:
+        """Decode token by token; after an interruption ``token_ids`` has what came before it."""
+        started = perf_counter()
+        position = self.stitched.plan.num_tokens
+        for token_id in decode_tokens(
+            model, self.stitched.kv, self.first_token, position, self.max_tokens, self.sample
+        ):
+            self.token_ids.append(token_id)
+            self.decode_s = perf_counter() - started
+            yield token_id
+
+    def drain(self, model: LoadedModel) -> None:
+        """Decode to the end."""
+        for _token_id in self.tokens(model):
+            pass
+
+    @property
+    def finish_reason(self) -> str:
+        """``length`` when the limit cut the answer, else ``stop``."""
+        return "length" if len(self.token_ids) == self.max_tokens else "stop"
+
+
+def start_answer(workspace: Workspace, request: AskRequest) -> Answer:
+    """Everything up to the first token. The clock starts when model and chat template are loaded.
+
+    Raises ``EmptyQuestion``, ``NoDocuments``, ``DocumentNotFound``, ``AmbiguousDocument``, ``PromptTooLong``.
+    """
+    if not request.question.strip():
+        raise EmptyQuestion(f"the question is empty: {request.question!r}")
+    model, codec = workspace.handle.loaded, workspace.handle.codec
+    frame = codec.frame(request.system)
+    clock = PhaseClock(model.synchronize)
+    tail = tail_ids(codec, request.question, frame.closing)
+    clock.lap("tokenize_s")
+    documents = choose_documents(workspace, request, model.geometry.max_positions - len(frame.preamble) - len(tail))
+    prompt = build_prompt(codec, frame.preamble, documents, tail)
+    max_tokens = min(request.max_tokens, require_room(prompt, model.geometry.max_positions))
+    kv = ScatterCache(model.geometry, len(prompt.token_ids) + max_tokens, model.dtype, model.device)
+    stitched = (_prefill if request.no_cache else _stitch)(workspace, prompt, request, kv, clock)
+    sample = make_sampler(request.temperature, request.seed)
+    first_token = sample(stitched.logits)
+    clock.lap("first_token_s")
+    return Answer(stitched, first_token, max_tokens, sample, clock.phases)
+
+
+def choose_documents(workspace: Workspace, request: AskRequest, room: int) -> list[AskedDocument]:
+    """The documents that the request names or, without names, those that search finds; ``room`` is in tokens."""
+    if request.documents:
+        return named_documents(workspace, request.documents)
+    share = (room - request.max_tokens) // request.top_k
+    documents = found_documents(workspace, request.question, request.top_k, share)
+    if not documents:
+        raise NoDocuments(f"no indexed document has a word of the question: {request.question.strip()[:80]}")
+    return documents
+
+
+def _prefill(
+    workspace: Workspace, prompt: Prompt, _request: AskRequest, kv: ScatterCache, clock: PhaseClock
+) -> Stitched:
+    """``--no-cache``: full prefill by transformers."""
+    model = workspace.handle.loaded
+    clock.lap("lookup_s")
+    logits, prefilled = full_prefill(model, torch.tensor([prompt.token_ids], device=model.device))
+    adopt_cache(prefilled, kv)
+    found = nothing_stored(prompt)
+    return Stitched(prompt, plan_prompt(prompt, found), found, kv, logits[0, -1], 0, frozenset())
+
+
+def _stitch(workspace: Workspace, prompt: Prompt, request: AskRequest, kv: ScatterCache, clock: PhaseClock) -> Stitched:
+    plan, found, damaged = load_stored(workspace, prompt, kv, clock)
+    repaired = STRATEGIES[request.repair](plan, request.ratio)
+    logits = compute_fresh(workspace.handle.loaded, prompt, plan, repaired, kv, clock)
+    return Stitched(prompt, plan, found, kv, logits, len(repaired), damaged)
+
+
+def load_stored(
+    workspace: Workspace, prompt: Prompt, kv: ScatterCache, clock: PhaseClock
+) -> tuple[StitchPlan, Found, frozenset[bytes]]:
+    """Fill the cache with all that the store has; a record that proves damaged becomes a miss."""
+    model, recipe = workspace.handle.loaded, workspace.recipe
+    damaged: set[bytes] = set()
+    while True:
+        with workspace.store.snapshot() as snapshot:
+            found = find_stored(snapshot, prompt, workspace.handle.fingerprint, damaged)
+            plan = plan_prompt(prompt, found)
+            clock.lap("lookup_s")
+            try:
+                if found.preamble is not None:
+                    load_preamble(snapshot, found.preamble_key, found.preamble, model, recipe, kv)
+                load_chunks(snapshot, _stored_chunks(prompt, plan, found), model, recipe, plan.num_tokens, kv)
+                clock.lap("load_s")
+                return plan, found, frozenset(damaged)
+            except DamagedRecord:
+                damaged.update(snapshot.damaged)
+
+
+def _stored_chunks(prompt: Prompt, plan: StitchPlan, found: Found) -> list[StoredChunk]:
+    return [
+        StoredChunk(placed, chunk.key, header)
+        for placed, chunk, header in zip(plan.chunks, prompt.chunks, found.chunks, strict=True)
+        if header is not None
+    ]
+
+
+def compute_fresh(
+    model: LoadedModel,
+    prompt: Prompt,
+    plan: StitchPlan,
+    repaired: Sequence[int],
+    kv: ScatterCache,
+    clock: PhaseClock,
+) -> Tensor:
+    """Compute every token without KV, the repaired ones and the tail; returns logits [vocabulary].
+
+    All go in one pass, since each pass reads all weights. Documents without KV are the exception: they come
+    first, so that their time can be told apart.
+    """
+    ids = prompt.token_ids
+    context = sorted({*plan.fresh_positions(), *repaired})
+    if plan.positions_with(Hit.MISS):
+        write_kv(model, _pick(ids, context, model), context, kv)
+        clock.lap("encode_missing_s")
+        context = []
+    rows = [*context, *plan.tail]
+    logits = forward_tokens(model, _pick(ids, rows, model), rows, kv)[0, -1]
+    clock.lap("repair_s" if repaired and context else "first_token_s")
+    return logits
+
+
+def _pick(token_ids: Sequence[int], positions: Sequence[int], model: LoadedModel) -> Tensor:
+    return torch.tensor([[token_ids[position] for position in positions]], device=model.device)

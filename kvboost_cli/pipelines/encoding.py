@@ -1,0 +1,158 @@
+"""From prepared documents to chunk records: the windows are run, averaged over contexts, quantized."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from store import ChunkRecord, build_record
+
+from ..kv.layout import LayerShape, encode_layer
+from ..model.encode import EncodeWindow, LayerKV, PrefixKV, encode_prefix, encode_windows
+from ..model.fingerprint import ModelFingerprint
+from ..model.load import LoadedModel
+from .fillers import Filler, choose_fillers
+from .prepare import PreparedDocument
+from .recipe import Recipe
+from .windows import plan_windows
+
+GPU_BATCH_TOKENS = 16384
+"""Tokens of one encoding batch on a GPU, padding and contexts included; a CPU takes one window at a time."""
+
+
+@dataclass(frozen=True)
+class _Job:
+    """One window to run, the prefixes before it, and the chunks (key, token ids) that it encodes."""
+
+    window: EncodeWindow
+    prefixes: tuple[PrefixKV, ...]
+    chunks: tuple[tuple[bytes, tuple[int, ...]], ...]
+
+    @property
+    def num_tokens(self) -> int:
+        return len(self.window.context_ids) + len(self.window.kept_ids)
+
+
+class Encoder:
+    """Encodes chunks of one model by one recipe; remembers the prefixes that documents share."""
+
+    def __init__(
+        self,
+        model: LoadedModel,
+        fingerprint: ModelFingerprint,
+        recipe: Recipe,
+        preamble: Sequence[int],
+        separator: Sequence[int],
+        pool: Sequence[Filler],
+    ) -> None:
+        self._model, self._fingerprint, self._recipe = model, fingerprint, recipe
+        self._preamble, self._separator, self._pool = tuple(preamble), tuple(separator), pool
+        self._prefixes: dict[str, PrefixKV] = {}
+
+    @property
+    def batch_tokens(self) -> int:
+        """Tokens of text to gather before encoding; 0 means document by document."""
+        return 0 if self._model.device.type == "cpu" else GPU_BATCH_TOKENS // max(1, self._recipe.contexts)
+
+    def encode(self, documents: Iterable[tuple[PreparedDocument, frozenset[bytes]]]) -> Iterator[list[ChunkRecord]]:
+        """Records of the missing chunks of all documents, batch by batch."""
+        jobs = [job for prepared, missing in documents for job in self._plan_jobs(prepared, missing)]
+        for batch in self._batches(jobs):
+            yield list(self._run(batch))
+
+    def _plan_jobs(self, prepared: PreparedDocument, missing: frozenset[bytes]) -> Iterator[_Job]:
+        chunks = prepared.chunks
+        sizes = [len(chunk.token_ids) for chunk in chunks]
+        absent = [key in missing for key in prepared.keys]
+        prefixes = self._prefixes_of(prepared.document.content_hash)
+        for plan in plan_windows(sizes, absent, self._recipe.window_tokens, self._recipe.overlap_tokens):
+            kept = [(prepared.keys[index], chunks[index].token_ids) for index in range(plan.first, plan.last)]
+            yield _Job(
+                EncodeWindow(
+                    _tokens_before(prepared, plan.first, plan.num_context_tokens),
+                    tuple(token for _key, ids in kept for token in ids),
+                ),
+                prefixes,
+                tuple(kept),
+            )
+
+    def _prefixes_of(self, content_hash: str) -> tuple[PrefixKV, ...]:
+        if self._recipe.contexts == 0:
+            return (PrefixKV(0, ()),)
+        fillers = choose_fillers(content_hash, self._pool, self._recipe.contexts)
+        return tuple(self._prefix(filler) for filler in fillers)
+
+    def _prefix(self, filler: Filler) -> PrefixKV:
+        if filler.source not in self._prefixes:
+            ids = (*self._preamble, *filler.token_ids, *self._separator)
+            self._prefixes[filler.source] = encode_prefix(self._model, ids)
+        return self._prefixes[filler.source]
+
+    def _batches(self, jobs: Sequence[_Job]) -> Iterator[list[_Job]]:
+        batch: list[_Job] = []
+        for job in jobs:
+            longest = max(member.num_tokens for member in [*batch, job])
+            if batch and longest * (len(batch) + 1) > self.batch_tokens:
+                yield batch
+                batch = []
+            batch.append(job)
+        if batch:
+            yield batch
+
+    def _run(self, batch: Sequence[_Job]) -> Iterator[ChunkRecord]:
+        windows, prefixes = [job.window for job in batch], [job.prefixes for job in batch]
+        layers: list[list[list[bytes]]] = [[[] for _ in job.chunks] for job in batch]
+        for layer in encode_windows(self._model, windows, prefixes):
+            for job, kv, chunk_layers in zip(batch, layer, layers, strict=True):
+                for data, chunk_layer in zip(self._cut_layer(job, kv), chunk_layers, strict=True):
+                    chunk_layer.append(data)
+        for job, chunk_layers in zip(batch, layers, strict=True):
+            for (key, token_ids), chunk_layer in zip(job.chunks, chunk_layers, strict=True):
+                yield self._record(key, token_ids, chunk_layer)
+
+    def _cut_layer(self, job: _Job, kv: LayerKV) -> Iterator[bytes]:
+        """The bytes of one layer of each of a window's chunks."""
+        keys, values = kv
+        first = 0
+        for _key, token_ids in job.chunks:
+            part = slice(first, first + len(token_ids))
+            yield encode_layer(keys[:, part], values[:, part], layer_shape(self._model, self._recipe, len(token_ids)))
+            first += len(token_ids)
+
+    def _record(self, key: bytes, token_ids: Sequence[int], layers: Sequence[bytes]) -> ChunkRecord:
+        geometry = self._model.geometry
+        return build_record(
+            key,
+            layers,
+            fingerprint=self._fingerprint.digest,
+            recipe=self._recipe.digest,
+            dtype=self._fingerprint.dtype,
+            bits=self._recipe.bits,
+            group=self._recipe.group,
+            kv_heads=geometry.kv_heads,
+            key_dim=geometry.key_dim,
+            value_dim=geometry.value_dim,
+            token_ids=token_ids,
+        )
+
+
+def layer_shape(model: LoadedModel, recipe: Recipe, num_tokens: int) -> LayerShape:
+    """The layout of one layer of a chunk of ``num_tokens``."""
+    geometry = model.geometry
+    return LayerShape(
+        kv_heads=geometry.kv_heads,
+        num_tokens=num_tokens,
+        key_dim=geometry.key_dim,
+        value_dim=geometry.value_dim,
+        bits=recipe.bits,
+        group=recipe.group,
+        dtype=model.dtype,
+    )
+
+
+def _tokens_before(prepared: PreparedDocument, chunk: int, count: int) -> tuple[int, ...]:
+    """The last ``count`` token ids before a chunk."""
+    ids: list[int] = []
+    index = chunk
+    while len(ids) < count:
+        index -= 1
+        ids[:0] = prepared.chunks[index].token_ids
+    return tuple(ids[len(ids) - count :])

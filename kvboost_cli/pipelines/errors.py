@@ -1,0 +1,38 @@
+"""Errors of the two flows.
+
+PipelineError
+├── NoDocuments         nothing to index under the given paths, or nothing indexed to ask about
+├── DocumentNotFound    -d names no document of the store and no file
+├── AmbiguousDocument   -d names several documents of the store
+├── PromptTooLong       documents, question and answer exceed the model's context
+├── EmptyQuestion       there is nothing to ask
+└── SettingRefused      a setting that this model cannot be used with
+"""
+
+
+class PipelineError(Exception):
+    """Root of this package's errors."""
+
+
+class NoDocuments(PipelineError):
+    """There is no document to work on."""
+
+
+class DocumentNotFound(PipelineError):
+    """A name is neither a document of the store nor a file."""
+
+
+class AmbiguousDocument(PipelineError):
+    """A name fits several documents of the store."""
+
+
+class PromptTooLong(PipelineError):
+    """The prompt does not fit the model's context; the message gives the figures."""
+
+
+class EmptyQuestion(PipelineError):
+    """The question has no text."""
+
+
+class SettingRefused(PipelineError):
+    """A setting cannot be used with this model."""

@@ -1,0 +1,78 @@
+"""What stands before a document while it is encoded: other stretches of the collection, or neutral text.
+
+The pool is chosen once per store, from documents spread over the first indexed collection, and kept in the store,
+so encoding a document later gives the same KV. Every filler has the same length, so that contexts form a batch.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from blake3 import blake3
+
+POOL_SIZE = 6
+META_NAME = "fillers"
+
+NEUTRAL_TEXTS = (
+    "The valley road follows the river for most of its length. In spring the water is high and brown, and the "
+    "fields on both sides are too wet to work. By June the grass has been cut once, the hay stands in rows, and "
+    "the farmers mend fences that the winter has broken. People from the town come out on Sundays to walk. They "
+    "bring bread and cheese, sit under the old trees near the mill, and go home before it is dark.",
+    "A workshop needs good light, a level floor and a place for each tool. The bench stands under the window. "
+    "Planes and chisels hang on the wall behind it, saws to the left, files in a drawer. Glue is kept away from "
+    "the stove. Whoever uses a tool last cleans it, oils it if it is made of steel, and puts it back. Offcuts "
+    "longer than a hand are sorted by wood and kept; the rest goes into the basket for the fire.",
+    "The library opens at nine. Readers leave bags at the entrance and may bring a pencil, paper and a computer. "
+    "Books from the open shelves need no form; older ones are fetched from the stacks within the hour. Maps are "
+    "read at the long table on the second floor, where the light is even. The catalogue lists authors, titles and "
+    "subjects, and a librarian helps with anything that it does not show.",
+    "Trains leave the main station every half hour in both directions. A ticket is valid for two hours and covers "
+    "buses and trams as well. Bicycles travel in the last car outside of the busy hours. When a train is late the "
+    "board above the platform tells by how much, and connecting trains wait for up to five minutes. Lost things "
+    "are kept for a month in the office beside the northern exit.",
+)
+
+
+@dataclass(frozen=True)
+class Filler:
+    """A stretch of ``filler_tokens`` token ids and the content hash of the document that it comes from."""
+
+    source: str
+    token_ids: tuple[int, ...]
+
+
+def make_pool(
+    documents: Iterable[tuple[str, Sequence[int]]], num_tokens: int, token_ids: Callable[[str], Sequence[int]]
+) -> tuple[Filler, ...]:
+    """A filler from the head of each ``(content hash, token ids)`` that is long enough, then the neutral ones."""
+    long_enough = (Filler(source, tuple(ids[:num_tokens])) for source, ids in documents if len(ids) >= num_tokens)
+    pool = list(islice(long_enough, POOL_SIZE))
+    for index, text in enumerate(NEUTRAL_TEXTS):
+        ids = list(token_ids(text + "\n\n"))
+        repeated = ids * (num_tokens // len(ids) + 1)
+        pool.append(Filler(f"neutral-{index}", tuple(repeated[:num_tokens])))
+    return tuple(pool)
+
+
+def choose_fillers(content_hash: str, pool: Sequence[Filler], count: int) -> tuple[Filler, ...]:
+    """``count`` fillers for a document: never its own text, the collection's before neutral ones, by its hash."""
+    others = [filler for filler in pool if filler.source != content_hash]
+    own = [filler for filler in others if not filler.source.startswith("neutral-")]
+    neutral = others[len(own) :]
+    chosen = [*_shuffled(own, content_hash), *_shuffled(neutral, content_hash)]
+    return tuple(chosen[index % len(chosen)] for index in range(count))
+
+
+def _shuffled(fillers: Sequence[Filler], seed: str) -> list[Filler]:
+    return sorted(fillers, key=lambda filler: blake3(f"{seed}/{filler.source}".encode()).digest())
+
+
+def pool_to_bytes(pool: Sequence[Filler]) -> bytes:
+    """The pool as JSON, for the store."""
+    return json.dumps([[filler.source, list(filler.token_ids)] for filler in pool]).encode()
+
+
+def pool_from_bytes(data: bytes) -> tuple[Filler, ...]:
+    """The inverse of ``pool_to_bytes``."""
+    return tuple(Filler(source, tuple(ids)) for source, ids in json.loads(data))

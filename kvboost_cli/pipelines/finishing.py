@@ -1,0 +1,138 @@
+"""After the answer: the report, the verification, and what had to be computed goes into the store."""
+
+import time
+from collections.abc import Iterator
+
+from store import AskEntry, ChunkRecord, build_record
+
+from ..kv.layout import encode_layer
+from .asked import reread
+from .asking import Answer, AskRequest, Stitched
+from .encoding import layer_shape
+from .plan import Hit, Segment
+from .prepare import PreparedDocument
+from .report import AskReport, DocumentReport, Verification, count_tokens
+from .verify import compute_reference, measure_divergence, summarize
+from .workspace import Workspace
+from .writer import DocumentWriter, Encoded, Indexed
+
+
+def make_report(
+    workspace: Workspace, request: AskRequest, answer: Answer, verification: Verification | None, import_s: float
+) -> AskReport:
+    """All facts about an answer; ``import_s`` is what importing torch and transformers took."""
+    handle, stitched = workspace.handle, answer.stitched
+    decoded = len(answer.token_ids) - 1
+    return AskReport(
+        answer=handle.codec.text(answer.token_ids),
+        finish_reason=answer.finish_reason,
+        model=handle.name,
+        device=str(handle.device),
+        dtype=handle.dtype,
+        documents=tuple(_document_reports(stitched)),
+        tokens=count_tokens(stitched.plan, stitched.num_repaired, len(answer.token_ids)),
+        phases=answer.phases,
+        import_s=import_s,
+        model_load_s=handle.load_s,
+        decode_tokens_per_s=decoded / answer.decode_s if decoded > 0 and answer.decode_s else None,
+        strategy="none" if request.no_cache else request.repair,
+        ratio=request.ratio,
+        verify=verification,
+    )
+
+
+def _document_reports(stitched: Stitched) -> Iterator[DocumentReport]:
+    for document, segment in zip(stitched.prompt.documents, stitched.plan.segments, strict=True):
+        yield DocumentReport(document.name, document.num_tokens, _segment_hit(segment).value)
+
+
+def _segment_hit(segment: Segment) -> Hit:
+    """A document is as good as its worst chunk."""
+    hits = {chunk.hit for chunk in segment.chunks}
+    return next((hit for hit in (Hit.MISS, Hit.CONTENT) if hit in hits), Hit.EXACT)
+
+
+def verify_answer(workspace: Workspace, answer: Answer) -> Verification:
+    """Run full prefill on the same token ids and compare; the cache behind the prompt is overwritten."""
+    model, stitched = workspace.handle.loaded, answer.stitched
+    ids = stitched.prompt.token_ids
+    reference = compute_reference(model, ids, answer.max_tokens)
+    divergence = measure_divergence(model, reference, stitched.kv, stitched.logits, len(ids), answer.max_tokens)
+    ttft_s = sum(answer.phases.values())
+    return summarize(workspace.handle.codec, reference, divergence, answer.token_ids, ttft_s)
+
+
+def write_back(workspace: Workspace, stitched: Stitched) -> Iterator[Indexed | Encoded]:
+    """Store the preamble's exact KV and, by the encoder of ``index``, the documents that lacked chunks."""
+    if stitched.found.preamble is None and stitched.prompt.preamble:
+        workspace.store.put_position(_preamble_record(workspace, stitched))
+    lacking = list(_lacking_documents(workspace, stitched))
+    if not lacking:
+        return
+    workspace.ensure_pool(lambda: [(item.document.content_hash, _token_ids(item)) for item in lacking])
+    writer = DocumentWriter(workspace)
+    for prepared in lacking:
+        yield from writer.add(prepared, damaged=stitched.damaged)
+    yield from writer.flush()
+
+
+def _lacking_documents(workspace: Workspace, stitched: Stitched) -> Iterator[PreparedDocument]:
+    """Documents read from disk for this prompt, and those of which a record proved damaged."""
+    for document in {document.name: document for document in stitched.prompt.documents}.values():
+        if document.prepared is not None:
+            yield document.prepared
+        elif any(chunk.key in stitched.damaged for chunk in document.chunks):
+            yield reread(workspace, document.name)
+
+
+def _token_ids(prepared: PreparedDocument) -> list[int]:
+    return [token for chunk in prepared.chunks for token in chunk.token_ids]
+
+
+def _preamble_record(workspace: Workspace, stitched: Stitched) -> ChunkRecord:
+    """The preamble's KV as it stands in the cache: exact, rotated, unquantized."""
+    model, recipe = workspace.handle.loaded, workspace.recipe.unquantized
+    length = stitched.plan.num_preamble_tokens
+    shape = layer_shape(model, recipe, length)
+    layers = []
+    for layer in range(model.geometry.num_layers):
+        keys, values = stitched.kv.layer_kv(layer)
+        layers.append(encode_layer(keys[0, :, :length], values[0, :, :length], shape))
+    return build_record(
+        stitched.found.preamble_key,
+        layers,
+        fingerprint=workspace.handle.fingerprint.digest,
+        recipe=workspace.recipe.digest,
+        dtype=workspace.handle.dtype,
+        bits=recipe.bits,
+        group=recipe.group,
+        kv_heads=shape.kv_heads,
+        key_dim=shape.key_dim,
+        value_dim=shape.value_dim,
+        token_ids=stitched.prompt.preamble,
+        rotated=True,
+    )
+
+
+def record_ask(workspace: Workspace, report: AskReport) -> None:
+    """Count an ask for ``kvboost stats``."""
+    hits = [document.hit for document in report.documents]
+    workspace.store.record_ask(
+        AskEntry(
+            at=time.time(),
+            model=report.model,
+            strategy=report.strategy,
+            prompt_tokens=report.tokens.prompt,
+            exact=report.tokens.exact,
+            reused=report.tokens.reused,
+            repaired=report.tokens.repaired,
+            prefilled=report.tokens.prefilled,
+            generated=report.tokens.generated,
+            ttft_s=report.ttft_s,
+            documents_exact=hits.count(Hit.EXACT.value),
+            documents_content=hits.count(Hit.CONTENT.value),
+            documents_miss=hits.count(Hit.MISS.value),
+            speedup=None if report.verify is None else report.verify.speedup,
+            documents=tuple(document.path for document in report.documents),
+        )
+    )

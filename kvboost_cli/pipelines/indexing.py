@@ -1,0 +1,169 @@
+"""The index flow: paths -> documents -> chunks -> missing keys -> encode -> quantize -> one transaction each.
+
+``index_documents`` yields an event per document, so that the caller can show progress and count. A document is
+stored whole or not at all; running again after an interruption encodes only what is missing.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+from store import DocumentEntry
+
+from ..documents import Document, DocumentError, Skipped, SourceFile, discover, read_document, skipped_for
+from .fillers import POOL_SIZE
+from .prepare import prepare_document
+from .workspace import Workspace
+from .writer import DocumentPreview, DocumentWriter, Encoded, Indexed
+
+FILLER_HEAD_CHARACTERS = 16384
+"""As much of a document as can be needed for a filler, however long its words."""
+
+
+@dataclass(frozen=True)
+class IndexRequest:
+    """Which documents to index, and how.
+
+    ``listed`` paths come from a file list: one that is missing is skipped, not an error. ``text_document`` is from
+    standard input. ``force`` reads documents that seem unchanged, too; ``dry_run`` changes nothing.
+    """
+
+    paths: Sequence[str]
+    listed: Sequence[str] = ()
+    globs: Sequence[str] = ()
+    excludes: Sequence[str] = ()
+    text_document: Document | None = None
+    prune: bool = False
+    force: bool = False
+    dry_run: bool = False
+
+
+@dataclass(frozen=True)
+class Planned:
+    """Discovery is over: so many documents, and bytes of files, have to be read."""
+
+    num_documents: int
+    num_bytes: int
+
+
+@dataclass(frozen=True)
+class Removed:
+    """A document that is gone from disk was removed from the store."""
+
+    name: str
+
+
+IndexEvent = Planned | Encoded | Indexed | Removed | Skipped
+Source = SourceFile | Document
+
+
+def index_documents(workspace: Workspace, request: IndexRequest) -> Iterator[IndexEvent]:
+    """Bring the store up to date with the documents; the caller holds the store's writer lock."""
+    pending: list[Source] = [] if request.text_document is None else [request.text_document]
+    seen: set[str] = {document.name for document in pending if isinstance(document, Document)}
+    for event in _compare(workspace, request):
+        if isinstance(event, SourceFile):
+            pending.append(event)
+            seen.add(str(event.path))
+        else:
+            seen.add(event.name if isinstance(event, Indexed) else event.path)
+            yield event
+    yield Planned(len(pending), sum(source.size_bytes for source in pending))
+    yield from _index_pending(workspace, pending, dry_run=request.dry_run)
+    if request.prune:
+        yield from _prune(workspace, [*request.paths, *request.listed], seen, dry_run=request.dry_run)
+
+
+def _compare(workspace: Workspace, request: IndexRequest) -> Iterator[SourceFile | Skipped | Indexed]:
+    """Files to read, files passed over, documents that have not changed."""
+    for item in _discover(request):
+        if isinstance(item, SourceFile) and not request.force:
+            entry = _unchanged_entry(workspace, item)
+            if entry is not None:
+                yield Indexed(
+                    entry.name, "unchanged", item.size_bytes, was_read=False, num_reused_chunks=len(entry.chunk_keys)
+                )
+                continue
+        yield item
+
+
+def _discover(request: IndexRequest) -> Iterator[SourceFile | Skipped]:
+    """Every file once, whether it was named or listed; named paths are checked first."""
+    named = discover(request.paths, globs=request.globs, excludes=request.excludes)
+    listed = discover(request.listed, globs=request.globs, excludes=request.excludes, missing_ok=True)
+    seen: set[Path] = set()
+    for item in chain(named, listed):
+        if isinstance(item, SourceFile):
+            if item.path in seen:
+                continue
+            seen.add(item.path)
+        yield item
+
+
+def _unchanged_entry(workspace: Workspace, source: SourceFile) -> DocumentEntry | None:
+    """The entry of a file whose size and time are as stored, made by this recipe, all chunks present."""
+    with workspace.store.snapshot() as snapshot:
+        entry = snapshot.document(str(source.path))
+        if entry is None or not is_current(workspace, entry, source.size_bytes, source.mtime_ns):
+            return None
+        return None if snapshot.missing(entry.chunk_keys) else entry
+
+
+def is_current(workspace: Workspace, entry: DocumentEntry, size_bytes: int, mtime_ns: int) -> bool:
+    """Whether an entry was made from a file of this size and time, by the workspace's recipe."""
+    same_file = (entry.size_bytes, entry.mtime_ns) == (size_bytes, mtime_ns)
+    return same_file and entry.recipe == workspace.recipe.digest.hex()
+
+
+def _index_pending(workspace: Workspace, pending: Sequence[Source], *, dry_run: bool) -> Iterator[IndexEvent]:
+    writer = DocumentPreview(workspace) if dry_run else DocumentWriter(workspace)
+    for source in pending:
+        try:
+            document = source if isinstance(source, Document) else read_document(source)
+        except DocumentError as error:
+            yield skipped_for(error, explicit=isinstance(source, SourceFile) and source.explicit)
+            continue
+        if not dry_run:
+            workspace.ensure_pool(lambda: _pool_documents(workspace, pending))
+        yield from writer.add(prepare_document(document, workspace.handle.codec, workspace.keys))
+    yield from writer.flush()
+
+
+def _pool_documents(workspace: Workspace, pending: Sequence[Source]) -> Iterator[tuple[str, Sequence[int]]]:
+    """Content hash and token ids of readable documents, those spread over the collection first."""
+    codec = workspace.handle.codec
+    for source in _spread(pending, POOL_SIZE):
+        try:
+            document = source if isinstance(source, Document) else read_document(source)
+        except DocumentError:
+            continue  # reported when its turn to be indexed comes
+        yield document.content_hash, codec.token_ids(document.text[:FILLER_HEAD_CHARACTERS])
+
+
+def _spread(items: Sequence[Source], count: int) -> list[Source]:
+    """Up to ``4 * count`` items: first ``count`` evenly spaced ones, then those between them.
+
+    >>> _spread([0, 1, 2, 3, 4, 5, 6, 7], 1)  # doctest: +SKIP
+    [0, 2, 4, 6]
+    """
+    stride = max(1, len(items) // (4 * count))
+    candidates = items[::stride][: 4 * count]
+    return [*candidates[::4], *(item for index, item in enumerate(candidates) if index % 4)]
+
+
+def _prune(workspace: Workspace, paths: Sequence[str], seen: set[str], *, dry_run: bool) -> Iterator[Removed]:
+    """Remove the documents below the given paths that discovery no longer finds."""
+    roots = [os.path.abspath(path) for path in paths]
+    with workspace.store.snapshot() as snapshot:
+        names = [name for name in snapshot.document_names() if name not in seen and _is_below(name, roots)]
+    for name in names:
+        if not dry_run:
+            workspace.store.remove_document(name)
+            workspace.search.remove_document(name)
+        yield Removed(name)
+
+
+def _is_below(name: str, roots: Sequence[str]) -> bool:
+    return any(name == root or name.startswith(root.rstrip(os.sep) + os.sep) for root in roots)

@@ -1,0 +1,113 @@
+"""From a question to a prompt's token ids, and from keys to hits."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from store import ChunkHeader, Snapshot, positional_key
+
+from ..model.codec import TextCodec
+from ..model.fingerprint import ModelFingerprint
+from .asked import AskedChunk, AskedDocument
+from .errors import PromptTooLong
+from .plan import Hit, SegmentSizes, StitchPlan, plan_stitch
+from .prompt import header_ids
+
+EXACT_RECIPE = bytes(32)
+"""Stands for the recipe in positional keys: exact KV depends on none."""
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """Token ids of all parts of a prompt, in order: preamble, for each document its header and chunks, tail."""
+
+    preamble: tuple[int, ...]
+    documents: tuple[AskedDocument, ...]
+    headers: tuple[tuple[int, ...], ...]
+    tail: tuple[int, ...]
+
+    @cached_property
+    def chunks(self) -> tuple[AskedChunk, ...]:
+        """All chunks, in prompt order."""
+        return tuple(chunk for document in self.documents for chunk in document.chunks)
+
+    @cached_property
+    def token_ids(self) -> list[int]:
+        """The whole prompt."""
+        ids = list(self.preamble)
+        for header, document in zip(self.headers, self.documents, strict=True):
+            ids.extend(header)
+            for chunk in document.chunks:
+                ids.extend(chunk.token_ids)
+        return [*ids, *self.tail]
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the store has for a prompt: the preamble's header, and each chunk's header or None."""
+
+    preamble_key: bytes
+    preamble: ChunkHeader | None
+    chunks: tuple[ChunkHeader | None, ...]
+
+
+def build_prompt(
+    codec: TextCodec, preamble: tuple[int, ...], documents: Sequence[AskedDocument], tail: tuple[int, ...]
+) -> Prompt:
+    """Splice a prompt from token ids."""
+    headers = tuple(header_ids(codec, document.title) for document in documents)
+    return Prompt(preamble, tuple(documents), headers, tail)
+
+
+def find_stored(snapshot: Snapshot, prompt: Prompt, fingerprint: ModelFingerprint, damaged: Collection[bytes]) -> Found:
+    """Look every part up; a hit counts only if the stored token ids are those of the prompt.
+
+    Keys in ``damaged`` are misses, whatever the store says.
+    """
+    key = positional_key(b"", fingerprint.digest, EXACT_RECIPE, prompt.preamble)
+    preamble = snapshot.position_header(key) if prompt.preamble and key not in damaged else None
+    if preamble is not None and tuple(preamble.token_ids) != prompt.preamble:
+        preamble = None
+    return Found(key, preamble, tuple(_find_chunk(snapshot, chunk, damaged) for chunk in prompt.chunks))
+
+
+def _find_chunk(snapshot: Snapshot, chunk: AskedChunk, damaged: Collection[bytes]) -> ChunkHeader | None:
+    header = None if chunk.key in damaged else snapshot.header(chunk.key)
+    return header if header is not None and tuple(header.token_ids) == chunk.token_ids else None
+
+
+def nothing_stored(prompt: Prompt) -> Found:
+    """As if the store were empty: full prefill."""
+    return Found(b"", None, (None,) * len(prompt.chunks))
+
+
+def plan_prompt(prompt: Prompt, found: Found) -> StitchPlan:
+    """Lay the prompt out with the hits that were found."""
+    hits = [Hit.MISS if header is None else Hit.CONTENT for header in found.chunks]
+    sizes, first = [], 0
+    for header, document in zip(prompt.headers, prompt.documents, strict=True):
+        last = first + len(document.chunks)
+        sizes.append(
+            SegmentSizes(
+                num_header_tokens=len(header),
+                chunk_tokens=[len(chunk.token_ids) for chunk in document.chunks],
+                chunk_places=[chunk.place for chunk in document.chunks],
+                chunk_hits=hits[first:last],
+            )
+        )
+        first = last
+    preamble_hit = Hit.MISS if found.preamble is None else Hit.EXACT
+    return plan_stitch(len(prompt.preamble), preamble_hit, sizes, len(prompt.tail))
+
+
+def require_room(prompt: Prompt, max_positions: int) -> int:
+    """Tokens left for the answer; raises ``PromptTooLong`` with the figures and what to drop if there are none."""
+    length = len(prompt.token_ids)
+    if length < max_positions:
+        return max_positions - length
+    largest = sorted(prompt.documents, key=lambda document: -document.num_tokens)[:3]
+    told = ", ".join(f"{document.title} ({document.num_tokens:,} tokens)" for document in largest)
+    documents = f"; the largest documents are {told}" if told else ""
+    raise PromptTooLong(
+        f"the prompt does not fit the model's context of {max_positions:,} tokens{documents}: {length:,} tokens"
+    )

@@ -1,0 +1,21 @@
+"""The wording around documents and question, spliced from token ids and never tokenized twice."""
+
+from ..model.codec import TextCodec
+
+GENERIC_HEADER = "\n\nDocument\n\n"
+"""Stands before a document while it is encoded; in a prompt its name follows."""
+
+
+def header_text(title: str) -> str:
+    """The line that names a document in the prompt."""
+    return f"\n\nDocument {' '.join(title.split())}\n\n"
+
+
+def header_ids(codec: TextCodec, title: str) -> tuple[int, ...]:
+    """Token ids of a document's header."""
+    return codec.token_ids(header_text(title))
+
+
+def tail_ids(codec: TextCodec, question: str, closing: tuple[int, ...]) -> tuple[int, ...]:
+    """Token ids of the question and what closes the prompt."""
+    return codec.token_ids(f"\n\nQuestion: {question.strip()}") + closing

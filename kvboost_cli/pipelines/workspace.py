@@ -1,0 +1,153 @@
+"""What both flows work with: an open store, its search index, the model that made it, and the recipe."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from store import ChunkStore, RecipeMismatch, StoreIdentity, StoreNotFound, StoreReadonly
+
+from ..model.handle import ModelHandle
+from ..retrieval import SearchIndex
+from .fillers import META_NAME as FILLERS_NAME
+from .fillers import Filler, make_pool, pool_from_bytes, pool_to_bytes
+from .prepare import ChunkKeys
+from .prompt import GENERIC_HEADER
+from .recipe import Recipe, make_recipe, recipe_from_facts
+
+if TYPE_CHECKING:
+    from .encoding import Encoder
+
+MODEL_META = "model"
+SEARCH_FILE = "search.sqlite"
+
+MakeHandle = Callable[[str | None, str], ModelHandle]
+"""Makes a handle from a model's name (None: the default model) and a dtype (``auto``: the machine's choice)."""
+
+
+@dataclass(frozen=True)
+class WorkspaceRequest:
+    """What the user set about store, model and recipe; ``None`` and ``auto`` leave it to store and machine."""
+
+    store_dir: Path
+    model: str | None
+    dtype: str
+    bits: int | None = None
+    contexts: int | None = None
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """An open store with everything that reading or extending it needs."""
+
+    store: ChunkStore
+    search: SearchIndex
+    handle: ModelHandle
+    recipe: Recipe
+
+    @property
+    def keys(self) -> ChunkKeys:
+        """Makes content keys of this model and recipe."""
+        return ChunkKeys(self.handle.fingerprint, self.recipe)
+
+    def make_encoder(self) -> "Encoder":
+        """An encoder for missing chunks; loads the model and with it torch."""
+        from .encoding import Encoder
+
+        codec = self.handle.codec
+        return Encoder(
+            self.handle.loaded,
+            self.handle.fingerprint,
+            self.recipe,
+            preamble=codec.frame(None).preamble,
+            separator=codec.token_ids(GENERIC_HEADER),
+            pool=self.ensure_pool(lambda: ()),
+        )
+
+    def ensure_pool(self, documents: Callable[[], Iterable[tuple[str, Sequence[int]]]]) -> tuple[Filler, ...]:
+        """The store's fillers, made from ``documents`` (content hash and token ids of each) the first time."""
+        with self.store.snapshot() as snapshot:
+            data = snapshot.meta(FILLERS_NAME)
+        if data is not None:
+            return pool_from_bytes(data)
+        pool = make_pool(documents(), self.recipe.filler_tokens, self.handle.codec.token_ids)
+        self.store.put_meta(FILLERS_NAME, pool_to_bytes(pool))
+        return pool
+
+
+@contextmanager
+def open_workspace(
+    request: WorkspaceRequest, make_handle: MakeHandle, *, create: bool, force: bool = False
+) -> Iterator[Workspace]:
+    """Open the store, or make it when ``create`` is set and there is none.
+
+    ``force`` gives an existing store the request's recipe. Raises the store's errors: ``StoreNotFound``,
+    ``ModelMismatch`` and ``RecipeMismatch`` among them.
+    """
+    try:
+        store = _open(request.store_dir)
+    except StoreNotFound:
+        if not create:
+            raise
+        store, handle, recipe = _create(request, make_handle)
+    else:
+        with _closed_on_error(store):
+            handle, recipe = _match(store, request, make_handle, force)
+    with store, SearchIndex(request.store_dir / SEARCH_FILE, readonly=store.readonly) as search:
+        yield Workspace(store, search, handle, recipe)
+
+
+def _open(store_dir: Path) -> ChunkStore:
+    try:
+        return ChunkStore.open(store_dir)
+    except StoreReadonly:
+        return ChunkStore.open(store_dir, readonly=True)
+
+
+def _create(request: WorkspaceRequest, make_handle: MakeHandle) -> tuple[ChunkStore, ModelHandle, Recipe]:
+    handle = make_handle(request.model, request.dtype)
+    recipe = make_recipe(request.bits, request.contexts, handle.head_dim)
+    store = ChunkStore.open_or_create(request.store_dir, _identity(handle, recipe))
+    store.put_meta(MODEL_META, json.dumps({"model": request.model, "dtype": handle.dtype}).encode())
+    return store, handle, recipe
+
+
+def _match(
+    store: ChunkStore, request: WorkspaceRequest, make_handle: MakeHandle, force: bool
+) -> tuple[ModelHandle, Recipe]:
+    """The model and recipe of an existing store, checked against what the user asked for."""
+    with store.snapshot() as snapshot:
+        remembered = json.loads(snapshot.meta(MODEL_META) or b"{}")
+    dtype = request.dtype if request.dtype != "auto" else remembered.get("dtype", "auto")
+    handle = make_handle(request.model or remembered.get("model"), dtype)
+    stored = recipe_from_facts(store.identity.recipe_text)
+    recipe = make_recipe(
+        stored.bits if request.bits is None else request.bits,
+        stored.contexts if request.contexts is None else request.contexts,
+        handle.head_dim,
+    )
+    wanted = _identity(handle, recipe)
+    try:
+        store.require_identity(wanted)
+    except RecipeMismatch:
+        if not force:
+            raise
+        store.replace_identity(wanted)
+    return handle, recipe
+
+
+def _identity(handle: ModelHandle, recipe: Recipe) -> StoreIdentity:
+    fingerprint = handle.fingerprint
+    name = f"{fingerprint.name} in {fingerprint.dtype}"
+    return StoreIdentity(fingerprint.digest, name, recipe.digest, recipe.facts)
+
+
+@contextmanager
+def _closed_on_error(store: ChunkStore) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        store.close()
+        raise

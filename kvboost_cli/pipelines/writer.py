@@ -1,0 +1,153 @@
+"""Encode what prepared documents lack and store them, each in one transaction."""
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from store import ChunkRecord, DocumentEntry
+
+from .prepare import PreparedDocument
+from .workspace import Workspace
+
+if TYPE_CHECKING:
+    from .encoding import Encoder
+
+
+@dataclass(frozen=True)
+class Indexed:
+    """One document is done. ``change`` is added, updated or unchanged; ``was_read`` is false if its facts sufficed."""
+
+    name: str
+    change: str
+    size_bytes: int
+    was_read: bool = True
+    num_new_chunks: int = 0
+    num_reused_chunks: int = 0
+    num_missing_tokens: int = 0
+    bytes_written: int = 0
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Tokens were encoded, of documents that are not stored yet: a sign of life within a long document."""
+
+    num_tokens: int
+
+
+@dataclass(frozen=True)
+class _Waiting:
+    """A prepared document, the keys that have no KV yet, and how many tokens those are."""
+
+    prepared: PreparedDocument
+    missing: frozenset[bytes]
+
+    @property
+    def num_missing_tokens(self) -> int:
+        sizes = {key: len(chunk.token_ids) for key, chunk in zip(self.prepared.keys, self.prepared.chunks, strict=True)}
+        return sum(sizes[key] for key in self.missing)
+
+
+class DocumentWriter:
+    """Takes prepared documents one by one; on a GPU several share a batch, on a CPU each goes by itself.
+
+    The model is loaded with the first chunk that has to be encoded, so never for documents that have all.
+    """
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self._waiting: list[_Waiting] = []
+        self._encoder: Encoder | None = None
+
+    def add(self, prepared: PreparedDocument, damaged: frozenset[bytes] = frozenset()) -> Iterator[Indexed | Encoded]:
+        """Take a document; yields the events of those that were stored by now.
+
+        Chunks among ``damaged`` are encoded again although the store has a header for them.
+        """
+        self._waiting.append(_wait(self._workspace, prepared, damaged))
+        num_missing = sum(waiting.num_missing_tokens for waiting in self._waiting)
+        if not num_missing or num_missing >= self._loaded_encoder().batch_tokens:
+            yield from self.flush()
+
+    def flush(self) -> Iterator[Indexed | Encoded]:
+        """Encode and store all documents taken so far."""
+        waiting, self._waiting = self._waiting, []
+        records: dict[bytes, ChunkRecord] = {}
+        if any(item.missing for item in waiting):
+            for batch in self._loaded_encoder().encode((item.prepared, item.missing) for item in waiting):
+                records.update((record.key, record) for record in batch)
+                yield Encoded(sum(record.header.num_tokens for record in batch))
+        for item in waiting:
+            yield self._store(item, records)
+
+    def _loaded_encoder(self) -> "Encoder":
+        if self._encoder is None:
+            self._encoder = self._workspace.make_encoder()
+        return self._encoder
+
+    def _store(self, item: _Waiting, records: Mapping[bytes, ChunkRecord]) -> Indexed:
+        document = item.prepared.document
+        indexed = _describe(self._workspace, item)
+        # the search index first: a document in the store can then always be found
+        self._workspace.search.replace_document(document.name, document.content_hash, item.prepared.chunk_texts)
+        entry = _entry(item.prepared, self._workspace.recipe.digest.hex())
+        num_bytes = self._workspace.store.put_document(entry, [records[key] for key in item.missing])
+        return replace(indexed, bytes_written=num_bytes)
+
+
+class DocumentPreview:
+    """Tells what ``DocumentWriter`` would do, without a model and without writing."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+
+    def add(self, prepared: PreparedDocument) -> Iterator[Indexed]:
+        """The event that storing the document would give."""
+        yield _describe(self._workspace, _wait(self._workspace, prepared, frozenset()))
+
+    def flush(self) -> Iterator[Indexed]:
+        """Nothing waits."""
+        return iter(())
+
+
+def _wait(workspace: Workspace, prepared: PreparedDocument, damaged: frozenset[bytes]) -> _Waiting:
+    with workspace.store.snapshot() as snapshot:
+        missing = frozenset(snapshot.missing(prepared.keys))
+    return _Waiting(prepared, missing | (damaged & set(prepared.keys)))
+
+
+def _describe(workspace: Workspace, item: _Waiting) -> Indexed:
+    document = item.prepared.document
+    with workspace.store.snapshot() as snapshot:
+        previous = snapshot.document(document.name)
+    return Indexed(
+        document.name,
+        _change(previous, document.content_hash, workspace.recipe.digest.hex()),
+        document.size_bytes,
+        num_new_chunks=len(item.missing),
+        num_reused_chunks=len(item.prepared.chunks) - len(item.missing),
+        num_missing_tokens=item.num_missing_tokens,
+    )
+
+
+def _entry(prepared: PreparedDocument, recipe: str) -> DocumentEntry:
+    document = prepared.document
+    return DocumentEntry(
+        name=document.name,
+        root=document.root,
+        size_bytes=document.size_bytes,
+        mtime_ns=document.mtime_ns,
+        content_hash=document.content_hash,
+        kind=document.kind,
+        recipe=recipe,
+        num_tokens=prepared.num_tokens,
+        chunk_keys=prepared.keys,
+        indexed_at=time.time(),
+    )
+
+
+def _change(previous: DocumentEntry | None, content_hash: str, recipe: str) -> str:
+    if previous is None:
+        return "added"
+    same = (previous.content_hash, previous.recipe) == (content_hash, recipe)
+    return "unchanged" if same else "updated"

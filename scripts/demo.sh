@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# kvboost from nothing to an answer: fetch the default model, index two collections, ask over several documents
+# in an order that no cache has seen, and compare with full prefill. The store is made anew in .kvboost/demo.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+store=.kvboost/demo
+handbook=examples/handbook
+rm -rf "$store"
+
+show() {
+    printf '\n$ %s\n' "$*" >&2
+    "$@"
+}
+
+show kvboost models pull
+show kvboost index docs "$handbook" --store "$store"
+show kvboost ask "Which port does the Lantern API listen on, and who is called when it is down?" \
+    -d "$handbook/releases.md" -d "$handbook/services.md" -d "$handbook/on-call.md" -d "$handbook/backups.md" \
+    --store "$store" --verify
+show kvboost stats --store "$store"

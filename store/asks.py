@@ -1,0 +1,105 @@
+"""The record of past asks, and the facts about a store that `stats` shows.
+
+Asks are kept under a running number (u64, big-endian). All but the latest NUM_KEPT_ASKS go into totals.
+"""
+
+import math
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import takewhile
+from pathlib import Path
+
+from .datafile import DATA_NAME
+from .errors import DamagedRecord
+from .marker import FORMAT_VERSION
+from .names import ASK_TOTALS_KEY
+from .records import AskEntry, StoreStats
+from .sealed import seal, unseal
+from .transactions import ReadTransaction, WriteTransaction
+from .writing import ChunkUse, read_identity
+
+NUM_KEPT_ASKS = 1000
+_NUMBER = struct.Struct(">Q")
+
+
+@dataclass(frozen=True)
+class AskTotals:
+    """Sums over asks."""
+
+    num_asks: int = 0
+    documents_exact: int = 0
+    documents_content: int = 0
+    documents_miss: int = 0
+
+    def plus(self, asks: Sequence[AskEntry]) -> "AskTotals":
+        """These sums with `asks` added."""
+        return AskTotals(
+            self.num_asks + len(asks),
+            self.documents_exact + sum(ask.documents_exact for ask in asks),
+            self.documents_content + sum(ask.documents_content for ask in asks),
+            self.documents_miss + sum(ask.documents_miss for ask in asks),
+        )
+
+
+def append_ask(txn: WriteTransaction, ask: AskEntry) -> None:
+    """Adds an ask as the latest, and rolls the oldest into the totals."""
+    last = txn.last_key("asks")
+    number = _NUMBER.unpack(last)[0] + 1 if last else 0
+    txn.put("asks", _NUMBER.pack(number), ask.to_bytes())
+    oldest_kept = _NUMBER.pack(max(0, number + 1 - NUM_KEPT_ASKS))
+    rolled = list(takewhile(lambda key: key < oldest_kept, (key for key, _ in txn.scan("asks"))))
+    if rolled:
+        asks = [ask for key in rolled for ask in _parse_ask(txn.get("asks", key))]
+        txn.put("meta", ASK_TOTALS_KEY, seal(asdict(_read_totals(txn).plus(asks))))
+    for key in rolled:
+        txn.delete("asks", key)
+
+
+def collect_stats(txn: ReadTransaction, path: Path) -> StoreStats:
+    """What the store at `path` holds and what it earned; reads the counts, no chunk."""
+    uses = [ChunkUse.from_bytes(data) for _, data in txn.scan("refs")]
+    num_tokens = sum(use.num_tokens for use in uses)
+    asks = [ask for _, data in txn.scan("asks") for ask in _parse_ask(data)]
+    totals = _read_totals(txn).plus(asks)
+    times_s = sorted(ask.ttft_s for ask in asks)
+    return StoreStats(
+        path=str(path),
+        format=FORMAT_VERSION,
+        file_bytes=(path / DATA_NAME).stat().st_size,
+        live_bytes=txn.live_bytes(),
+        num_documents=txn.num_entries("documents"),
+        num_chunks=len(uses),
+        num_tokens=num_tokens,
+        bytes_per_token=sum(use.num_bytes for use in uses) / num_tokens if num_tokens else 0.0,
+        identity=read_identity(txn, path),
+        num_asks=totals.num_asks,
+        documents_exact=totals.documents_exact,
+        documents_content=totals.documents_content,
+        documents_miss=totals.documents_miss,
+        ttft_p50_s=nearest_rank(times_s, 0.50),
+        ttft_p95_s=nearest_rank(times_s, 0.95),
+    )
+
+
+def nearest_rank(ordered: Sequence[float], quantile: float) -> float | None:
+    """The smallest value that `quantile` of all values do not exceed.
+
+    >>> nearest_rank([1.0, 2.0, 3.0, 4.0], 0.5)
+    2.0
+    """
+    return ordered[max(0, math.ceil(quantile * len(ordered)) - 1)] if ordered else None
+
+
+def _parse_ask(data: bytes | memoryview | None) -> Iterator[AskEntry]:
+    """The ask, or nothing if it is damaged: a lost statistic, no reason to stop."""
+    try:
+        if data is not None:
+            yield AskEntry.from_bytes(data)
+    except DamagedRecord:
+        return
+
+
+def _read_totals(txn: ReadTransaction) -> AskTotals:
+    data = txn.get("meta", ASK_TOTALS_KEY)
+    return AskTotals(**unseal(data)) if data is not None else AskTotals()

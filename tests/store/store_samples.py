@@ -1,0 +1,98 @@
+"""Small records, and ways to look into a store and to harm it behind its back."""
+
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import lmdb
+
+from store import ChunkRecord, DocumentEntry, StoreIdentity, build_record, content_key, positional_key
+
+ROOT = Path(__file__).resolve().parents[2]
+NUM_LAYERS = 3
+IDENTITY = StoreIdentity(b"F" * 32, "org/small-model", b"R" * 32, {"bits": 8, "group": 64, "contexts": 2})
+OTHER_MODEL = StoreIdentity(b"G" * 32, "org/large-model", b"R" * 32, {"bits": 8, "group": 64, "contexts": 2})
+OTHER_RECIPE = StoreIdentity(b"F" * 32, "org/small-model", b"S" * 32, {"bits": 4, "group": 64, "contexts": 2})
+
+
+def make_record(seed: int, *, layer_bytes: int = 600, identity: StoreIdentity = IDENTITY) -> ChunkRecord:
+    """A content record of 4 tokens, its key and bytes made from `seed`."""
+    token_ids = [seed, seed + 1, seed + 2, 7]
+    key = content_key(identity.fingerprint, identity.recipe, token_ids)
+    return build_record(key, _layers(seed, layer_bytes), token_ids=token_ids, **_facts(identity))
+
+
+def make_position(seed: int, *, start: int = 9, identity: StoreIdentity = IDENTITY) -> ChunkRecord:
+    token_ids = [seed, seed + 1]
+    key = positional_key(b"", identity.fingerprint, identity.recipe, token_ids)
+    return build_record(
+        key, _layers(seed, 300), token_ids=token_ids, rotated=True, start=start, **_facts(identity)
+    )
+
+
+def make_entry(name: str, records: Sequence[ChunkRecord], *, mtime_ns: int = 5) -> DocumentEntry:
+    return DocumentEntry(
+        name=name, root="/notes", size_bytes=11, mtime_ns=mtime_ns, content_hash="c0ffee", kind="text",
+        recipe=IDENTITY.recipe.hex(), num_tokens=sum(record.header.num_tokens for record in records),
+        chunk_keys=tuple(record.key for record in records), indexed_at=1700000000.25,
+    )  # fmt: skip
+
+
+def _layers(seed: int, num_bytes: int) -> list[bytes]:
+    return [((seed * 7 + layer).to_bytes(4, "big") * num_bytes)[:num_bytes] for layer in range(NUM_LAYERS)]
+
+
+def _facts(identity: StoreIdentity) -> dict[str, object]:
+    return {
+        "fingerprint": identity.fingerprint, "recipe": identity.recipe, "dtype": "bfloat16", "bits": 8,
+        "group": 64, "kv_heads": 3, "key_dim": 64, "value_dim": 32,
+    }  # fmt: skip
+
+
+def raw_environment(path: Path) -> lmdb.Environment:
+    """LMDB itself on a store that is not open in this process."""
+    return lmdb.open(str(path), map_size=1 << 30, max_dbs=7, create=False)
+
+
+def raw_items(path: Path, database: str) -> dict[bytes, bytes]:
+    with raw_environment(path) as environment:
+        handle = environment.open_db(database.encode(), create=False)
+        with environment.begin() as transaction:
+            return dict(transaction.cursor(handle))
+
+
+def overwrite(path: Path, database: str, key: bytes, value: bytes | None) -> None:
+    """Puts `value` (None: nothing) under `key` behind the store's back."""
+    with raw_environment(path) as environment:
+        handle = environment.open_db(database.encode(), create=False)
+        with environment.begin(write=True) as transaction:
+            if value is None:
+                assert transaction.delete(key, db=handle)
+            else:
+                transaction.put(key, value, db=handle)
+
+
+def flip_byte(data: bytes, position: int) -> bytes:
+    return data[:position] + bytes([data[position] ^ 0x40]) + data[position + 1 :]
+
+
+def audit(path: Path) -> set[str]:
+    """Checks naively that chunks, counts and documents fit each other; returns the documents' names."""
+    entries = [DocumentEntry.from_bytes(data) for data in raw_items(path, "documents").values()]
+    uses = Counter(key for entry in entries for key in set(entry.chunk_keys))
+    counts = {key: int.from_bytes(data[:4], "little") for key, data in raw_items(path, "refs").items()}
+    assert counts == uses
+    layers_of = Counter(key[:32] for key in raw_items(path, "chunks"))
+    assert layers_of == dict.fromkeys(uses, 1 + NUM_LAYERS)
+    return {entry.name for entry in entries}
+
+
+def run_script(script: str, *arguments: object) -> subprocess.Popen[str]:
+    """Another process that runs `script` with this directory and the project on its path."""
+    prelude = f"import sys; sys.path[:0] = [{str(ROOT)!r}, {str(Path(__file__).parent)!r}]\n"
+    return subprocess.Popen(
+        [sys.executable, "-W", "error", "-c", prelude + script, *map(str, arguments)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip

@@ -1,0 +1,97 @@
+"""Any sequence of writes leaves the store equal to a dictionary."""
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from store_samples import IDENTITY, audit, make_entry, make_position, make_record
+
+from store import ChunkStore, DocumentEntry, MissingChunk, MissingDocument
+
+RECORDS = [make_record(10 * seed, layer_bytes=[40, 600, 9000][seed % 3]) for seed in range(8)]
+POSITIONS = [make_position(seed) for seed in range(3)]
+NAMES = st.sampled_from(["/a", "/b", "/n\udcff", "/long" * 300])
+CHUNKS = st.lists(st.integers(0, len(RECORDS) - 1), max_size=5)
+
+
+class StoreMachine(RuleBasedStateMachine):
+    @initialize()
+    def create(self):
+        self.directory = tempfile.TemporaryDirectory()
+        self.path = Path(self.directory.name) / "store"
+        self.store = ChunkStore.create(self.path, IDENTITY)
+        self.documents: dict[str, DocumentEntry] = {}
+        self.positions: set[bytes] = set()
+
+    @property
+    def live_keys(self) -> set[bytes]:
+        return {key for entry in self.documents.values() for key in entry.chunk_keys}
+
+    @rule(name=NAMES, numbers=CHUNKS, given=st.sets(st.integers(0, len(RECORDS) - 1)))
+    def put_document(self, name, numbers, given):
+        entry = make_entry(name, [RECORDS[number] for number in numbers])
+        records = [RECORDS[number] for number in sorted(given & set(numbers))]
+        if set(entry.chunk_keys) <= self.live_keys | {record.key for record in records}:
+            self.store.put_document(entry, records)
+            self.documents[name] = entry
+            return
+        with pytest.raises(MissingChunk) as caught:
+            self.store.put_document(entry, records)
+        assert caught.value.key in set(entry.chunk_keys) - self.live_keys
+
+    @rule(name=NAMES)
+    def remove_document(self, name):
+        assert self.store.remove_document(name) == (self.documents.pop(name, None) is not None)
+
+    @rule(name=NAMES, mtime_ns=st.integers(0, 9))
+    def touch_document(self, name, mtime_ns):
+        chunks = {record.key: record for record in RECORDS}
+        if name in self.documents:
+            keys = self.documents[name].chunk_keys
+            self.documents[name] = make_entry(name, [chunks[key] for key in keys], mtime_ns=mtime_ns)
+            self.store.touch_document(self.documents[name])
+            return
+        with pytest.raises(MissingDocument):
+            self.store.touch_document(make_entry(name, []))
+
+    @rule(record=st.sampled_from(POSITIONS))
+    def put_position(self, record):
+        expected = 0 if record.key in self.positions else record.header.total_bytes
+        assert self.store.put_position(record) == expected
+        self.positions.add(record.key)
+
+    @rule(readonly=st.booleans())
+    def reopen(self, readonly):
+        self.store.close()
+        audit(self.path)
+        if readonly:
+            ChunkStore.open(self.path, readonly=True).close()
+        self.store = ChunkStore.open(self.path)
+
+    @invariant()
+    def equals_the_model(self):
+        if not hasattr(self, "store"):
+            return
+        with self.store.snapshot() as snapshot:
+            assert {entry.name: entry for entry in snapshot.documents()} == self.documents
+            missing = snapshot.missing([record.key for record in RECORDS])
+            present = [record for record in RECORDS if record.key not in missing]
+            assert {record.key for record in present} == self.live_keys
+            assert all(snapshot.verify(record.key, record.header) for record in present)
+            stored = {record.key for record in POSITIONS if snapshot.position_header(record.key)}
+            assert stored == self.positions
+        stats = self.store.stats()
+        assert (stats.num_documents, stats.num_chunks) == (len(self.documents), len(self.live_keys))
+
+    def teardown(self):
+        if hasattr(self, "store"):
+            self.store.close()
+            assert audit(self.path) == set(self.documents)
+            self.directory.cleanup()
+
+
+TestStoreMachine = StoreMachine.TestCase
+TestStoreMachine.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
