@@ -190,7 +190,11 @@ class ChunkStore:
         with self._environment.read() as txn:
             return collect_stats(txn, self.path)
 
-    def writer_lock(self, wait: bool = True, on_wait: Callable[[], None] | None = None) -> AbstractContextManager[None]:
+    def writer_lock(
+        self,
+        wait: bool = True,
+        on_wait: Callable[[], None] | None = None,
+    ) -> AbstractContextManager[None]:
         """Keeps other processes from indexing into this store; freed by the system if this process dies.
 
         While another holds it: StoreBusy if `wait` is False, else `on_wait` is called once. Not reentrant.

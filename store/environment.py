@@ -158,7 +158,12 @@ def open_environment(
     return environment
 
 
-def _open_raw(directory: Path, writable: bool, create: bool, map_bytes: int) -> tuple[lmdb.Environment, _Databases]:
+def _open_raw(
+    directory: Path,
+    writable: bool,
+    create: bool,
+    map_bytes: int,
+) -> tuple[lmdb.Environment, _Databases]:
     if writable:
         _require_writable(directory)
     data = directory / DATA_NAME

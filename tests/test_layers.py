@@ -43,7 +43,6 @@ OWNERS = {
     "rich": "kvboost_cli/console.py",
     "typer": ("kvboost_cli/commands/", "kvboost_cli/main.py"),
     "pydantic": "kvboost_cli/settings.py",
-    "bm25s": "kvboost_cli/retrieval/",
 }
 
 SOURCES = sorted(path for top in ("kvboost_cli", "store") for path in (ROOT / top).rglob("*.py"))

@@ -1,7 +1,11 @@
 """How an ask's report looks: one JSON object, or a table and a bar of the phases on stderr."""
 
+from typing import TYPE_CHECKING
+
 from .. import console
-from ..pipelines.report import PHASES, AskReport, Verification
+
+if TYPE_CHECKING:
+    from ..pipelines.report import AskReport, Verification
 
 PHASE_NAMES = {
     "tokenize_s": "tokenize",
@@ -14,7 +18,7 @@ PHASE_NAMES = {
 MILLISECONDS = 1000.0
 
 
-def show(report: AskReport, *, as_json: bool, quiet: bool) -> None:
+def show(report: "AskReport", *, as_json: bool, quiet: bool) -> None:
     """Print the report: JSON to stdout, or for people to stderr unless ``quiet``."""
     if as_json:
         console.write_json(report.to_json())
@@ -25,8 +29,8 @@ def show(report: AskReport, *, as_json: bool, quiet: bool) -> None:
             _show_verification(report, report.verify)
 
 
-def _show_phases(report: AskReport) -> None:
-    spent = [(PHASE_NAMES[phase], report.phases[phase]) for phase in PHASES if phase in report.phases]
+def _show_phases(report: "AskReport") -> None:
+    spent = [(name, report.phases[phase]) for phase, name in PHASE_NAMES.items() if phase in report.phases]
     rows = [(name, f"{seconds * MILLISECONDS:.1f}", f"{seconds / report.ttft_s:.0%}") for name, seconds in spent]
     rows.append(("total", f"{report.ttft_s * MILLISECONDS:.1f}", "100%"))
     console.say("")
@@ -34,7 +38,7 @@ def _show_phases(report: AskReport) -> None:
     console.render_bar(spent)
 
 
-def _tokens_line(report: AskReport) -> str:
+def _tokens_line(report: "AskReport") -> str:
     tokens = report.tokens
     line = (
         f"tokens: {tokens.prompt:,} prompt = {tokens.exact:,} exact + {tokens.reused:,} reused + "
@@ -47,7 +51,7 @@ def _tokens_line(report: AskReport) -> str:
     return f"{line}\n{startup}; {report.model} in {report.dtype} on {report.device}"
 
 
-def _show_verification(report: AskReport, verify: Verification) -> None:
+def _show_verification(report: "AskReport", verify: "Verification") -> None:
     rows = [
         ("kvboost", f"{report.ttft_s * MILLISECONDS:.1f}"),
         ("full prefill", f"{verify.reference_ttft_s * MILLISECONDS:.1f}"),

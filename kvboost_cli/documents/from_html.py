@@ -1,4 +1,7 @@
-"""HTML to Markdown with beautifulsoup4 and markdownify, both used only here."""
+"""HTML to Markdown with beautifulsoup4, lxml and markdownify, all used only here.
+
+The standard library's parser takes quadratic time on floods of open quotes or comments; lxml does not.
+"""
 
 import re
 import warnings
@@ -54,7 +57,7 @@ def _parse(name: str, markup: str) -> "BeautifulSoup":
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # guesses about markup that looks like XML, a file name or a URL
-            return BeautifulSoup(markup, "html.parser")
+            return BeautifulSoup(markup, "lxml")
     except (ParserRejectedMarkup, RecursionError, ValueError, AssertionError) as error:
         raise UnreadableDocument("HTML that cannot be parsed", name) from error
 

@@ -95,7 +95,13 @@ def load_model(model_dir: Path, device: torch.device, dtype_name: str) -> Loaded
     nn.Module.to(module.requires_grad_(False), device)
     module.train(False)
     module.set_attn_implementation(attention.NAME)
+    module.get_output_embeddings().register_forward_pre_hook(_compact_input)
     return LoadedModel(module, geometry, device, dtype, _end_tokens(model_dir, module))
+
+
+def _compact_input(_head: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """The last positions as a tensor of their own: given a slice of all, torch copies the head's weights each time."""
+    return (inputs[0].clone(memory_format=torch.contiguous_format), *inputs[1:])
 
 
 def _silence_transformers() -> None:

@@ -191,7 +191,7 @@ def compute_fresh(
     """
     ids = prompt.token_ids
     context = sorted({*plan.fresh_positions(), *repaired})
-    if plan.positions_with(Hit.MISS):
+    if any(chunk.hit is Hit.MISS for chunk in plan.chunks):
         write_kv(model, _pick(ids, context, model), context, kv)
         clock.lap("encode_missing_s")
         context = []

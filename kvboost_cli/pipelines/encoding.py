@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from torch import Tensor
+
 from store import ChunkRecord, build_record
 
 from ..kv.layout import LayerShape, encode_layer
@@ -10,7 +12,7 @@ from ..model.encode import EncodeWindow, LayerKV, PrefixKV, encode_prefix, encod
 from ..model.fingerprint import ModelFingerprint
 from ..model.load import LoadedModel
 from .fillers import Filler, choose_fillers
-from .prepare import PreparedDocument
+from .prepare import PreparedDocument, preamble_key
 from .recipe import Recipe
 from .windows import plan_windows
 
@@ -51,6 +53,13 @@ class Encoder:
     def batch_tokens(self) -> int:
         """Tokens of text to gather before encoding; 0 means document by document."""
         return 0 if self._model.device.type == "cpu" else GPU_BATCH_TOKENS // max(1, self._recipe.contexts)
+
+    def preamble_record(self) -> ChunkRecord | None:
+        """The exact KV of the store's own preamble, which every prompt without ``--system`` begins with."""
+        if not self._preamble:
+            return None
+        prefix = encode_prefix(self._model, self._preamble)
+        return exact_record(self._model, self._fingerprint, self._recipe, self._preamble, prefix.layers)
 
     def encode(self, documents: Iterable[tuple[PreparedDocument, frozenset[bytes]]]) -> Iterator[list[ChunkRecord]]:
         """Records of the missing chunks of all documents, batch by batch."""
@@ -132,6 +141,31 @@ class Encoder:
             value_dim=geometry.value_dim,
             token_ids=token_ids,
         )
+
+
+def exact_record(
+    model: LoadedModel,
+    fingerprint: ModelFingerprint,
+    recipe: Recipe,
+    token_ids: Sequence[int],
+    layers: Iterable[tuple[Tensor, Tensor]],
+) -> ChunkRecord:
+    """A positional record of a prompt's first tokens: per layer keys, rotated, and values, unquantized."""
+    shape = layer_shape(model, recipe.unquantized, len(token_ids))
+    return build_record(
+        preamble_key(fingerprint, token_ids),
+        [encode_layer(keys, values, shape) for keys, values in layers],
+        fingerprint=fingerprint.digest,
+        recipe=recipe.digest,
+        dtype=fingerprint.dtype,
+        bits=shape.bits,
+        group=shape.group,
+        kv_heads=shape.kv_heads,
+        key_dim=shape.key_dim,
+        value_dim=shape.value_dim,
+        token_ids=token_ids,
+        rotated=True,
+    )
 
 
 def layer_shape(model: LoadedModel, recipe: Recipe, num_tokens: int) -> LayerShape:

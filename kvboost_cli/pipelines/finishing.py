@@ -3,12 +3,11 @@
 import time
 from collections.abc import Iterator
 
-from store import AskEntry, ChunkRecord, build_record
+from store import AskEntry, ChunkRecord
 
-from ..kv.layout import encode_layer
 from .asked import reread
 from .asking import Answer, AskRequest, Stitched
-from .encoding import layer_shape
+from .encoding import exact_record
 from .plan import Hit, Segment
 from .prepare import PreparedDocument
 from .report import AskReport, DocumentReport, Verification, count_tokens
@@ -90,28 +89,14 @@ def _token_ids(prepared: PreparedDocument) -> list[int]:
 
 
 def _preamble_record(workspace: Workspace, stitched: Stitched) -> ChunkRecord:
-    """The preamble's KV as it stands in the cache: exact, rotated, unquantized."""
-    model, recipe = workspace.handle.loaded, workspace.recipe.unquantized
+    """The preamble's KV as it stands in the cache."""
     length = stitched.plan.num_preamble_tokens
-    shape = layer_shape(model, recipe, length)
-    layers = []
-    for layer in range(model.geometry.num_layers):
-        keys, values = stitched.kv.layer_kv(layer)
-        layers.append(encode_layer(keys[0, :, :length], values[0, :, :length], shape))
-    return build_record(
-        stitched.found.preamble_key,
-        layers,
-        fingerprint=workspace.handle.fingerprint.digest,
-        recipe=workspace.recipe.digest,
-        dtype=workspace.handle.dtype,
-        bits=recipe.bits,
-        group=recipe.group,
-        kv_heads=shape.kv_heads,
-        key_dim=shape.key_dim,
-        value_dim=shape.value_dim,
-        token_ids=stitched.prompt.preamble,
-        rotated=True,
+    layers = (
+        (keys[0, :, :length], values[0, :, :length])
+        for keys, values in map(stitched.kv.layer_kv, range(workspace.handle.loaded.geometry.num_layers))
     )
+    handle = workspace.handle
+    return exact_record(handle.loaded, handle.fingerprint, workspace.recipe, stitched.prompt.preamble, layers)
 
 
 def record_ask(workspace: Workspace, report: AskReport) -> None:

@@ -4,17 +4,15 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from store import ChunkHeader, Snapshot, positional_key
+from store import ChunkHeader, Snapshot
 
 from ..model.codec import TextCodec
 from ..model.fingerprint import ModelFingerprint
 from .asked import AskedChunk, AskedDocument
 from .errors import PromptTooLong
 from .plan import Hit, SegmentSizes, StitchPlan, plan_stitch
+from .prepare import preamble_key
 from .prompt import header_ids
-
-EXACT_RECIPE = bytes(32)
-"""Stands for the recipe in positional keys: exact KV depends on none."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +62,7 @@ def find_stored(snapshot: Snapshot, prompt: Prompt, fingerprint: ModelFingerprin
 
     Keys in ``damaged`` are misses, whatever the store says.
     """
-    key = positional_key(b"", fingerprint.digest, EXACT_RECIPE, prompt.preamble)
+    key = preamble_key(fingerprint, prompt.preamble)
     preamble = snapshot.position_header(key) if prompt.preamble and key not in damaged else None
     if preamble is not None and tuple(preamble.token_ids) != prompt.preamble:
         preamble = None

@@ -3,12 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from store import content_key
+from store import content_key, positional_key
 
 from ..documents import Chunk, Document, TokenizedText, chunk_document
 from ..model.codec import TextCodec
 from ..model.fingerprint import ModelFingerprint
 from .recipe import Recipe
+
+EXACT_RECIPE = bytes(32)
+"""Stands for the recipe in positional keys: exact KV depends on none."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,11 @@ class ChunkKeys:
     def key(self, token_ids: Sequence[int]) -> bytes:
         """The content key of a chunk's token ids."""
         return content_key(self.fingerprint.digest, self.recipe.digest, token_ids)
+
+
+def preamble_key(fingerprint: ModelFingerprint, token_ids: Sequence[int]) -> bytes:
+    """The positional key of a prompt's first tokens."""
+    return positional_key(b"", fingerprint.digest, EXACT_RECIPE, token_ids)
 
 
 def prepare_document(document: Document, codec: TextCodec, keys: ChunkKeys) -> PreparedDocument:

@@ -83,6 +83,9 @@ class DocumentWriter:
     def _loaded_encoder(self) -> "Encoder":
         if self._encoder is None:
             self._encoder = self._workspace.make_encoder()
+            preamble = self._encoder.preamble_record()
+            if preamble is not None:
+                self._workspace.store.put_position(preamble)
         return self._encoder
 
     def _store(self, item: _Waiting, records: Mapping[bytes, ChunkRecord]) -> Indexed:

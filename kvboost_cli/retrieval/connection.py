@@ -2,8 +2,9 @@
 
 import os
 import sqlite3
+import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from .errors import SearchIndexBusy, SearchIndexDamaged, SearchIndexError, SearchIndexMissing
@@ -11,7 +12,9 @@ from .errors import SearchIndexBusy, SearchIndexDamaged, SearchIndexError, Searc
 SCHEMA_VERSION = 1
 # Marks the file as ours: "kvbs" in ASCII.
 APPLICATION_ID = 0x6B766273
-_SCHEMA = """
+_SCHEMA = f"""
+PRAGMA application_id = {APPLICATION_ID};
+PRAGMA user_version = {SCHEMA_VERSION};
 CREATE TABLE documents (id INTEGER PRIMARY KEY, name BLOB NOT NULL UNIQUE, content_hash TEXT NOT NULL);
 CREATE VIRTUAL TABLE chunks USING fts5 (body, tokenize = 'porter unicode61');
 """
@@ -33,11 +36,12 @@ def connect(path: Path, *, readonly: bool, wait_s: float) -> sqlite3.Connection:
     if readonly and not path.exists():
         raise SearchIndexMissing("no search index", str(path))
     with translated(path):
-        if not readonly:
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        if not path.exists():
+            _create(path)
         database = sqlite3.connect(_uri(path, readonly), uri=True, timeout=wait_s, isolation_level=None)
         try:
-            _prepare(database, path, readonly)
+            _check_version(database, path)
+            database.execute("PRAGMA synchronous = NORMAL")
         except BaseException:
             database.close()
             raise
@@ -63,11 +67,11 @@ def transaction(database: sqlite3.Connection) -> Iterator[None]:
     database.execute("BEGIN IMMEDIATE")
     try:
         yield
+        database.execute("COMMIT")
     except BaseException:
         if database.in_transaction:  # SQLite itself may have rolled back, as on a full disk
             database.execute("ROLLBACK")
         raise
-    database.execute("COMMIT")
 
 
 def remove_index(path: str | Path) -> None:
@@ -84,28 +88,32 @@ def _uri(path: Path, readonly: bool) -> str:
     return path.absolute().as_uri() + ("?immutable=1" if is_fixed else "?mode=ro")
 
 
-def _prepare(database: sqlite3.Connection, path: Path, readonly: bool) -> None:
-    if not readonly and _is_blank(database):
-        database.execute("PRAGMA journal_mode = WAL")
-        with transaction(database):
-            if _is_blank(database):  # still: another process may have been faster
-                _create(database)
-    database.execute("PRAGMA synchronous = NORMAL")
-    version = _pragma(database, "user_version")
-    if _pragma(database, "application_id") != APPLICATION_ID or version != SCHEMA_VERSION:
+def _create(path: Path) -> None:
+    """Make an index beside `path` and put it there whole: no other process ever sees a part of it."""
+    handle, made = tempfile.mkstemp(prefix=f"{path.name}.", dir=path.parent)
+    os.close(handle)
+    try:
+        with closing(sqlite3.connect(made, isolation_level=None)) as database:
+            database.execute("PRAGMA journal_mode = WAL")
+            database.executescript(_SCHEMA)
+        _put_in_place(made, path)
+    finally:
+        Path(made).unlink(missing_ok=True)
+
+
+def _put_in_place(made: str, path: Path) -> None:
+    try:
+        os.link(made, path)
+    except FileExistsError:
+        return  # another process was faster, with the same
+    except OSError:  # a file system without hard links; there the last of two at once wins
+        os.rename(made, path)
+
+
+def _check_version(database: sqlite3.Connection, path: Path) -> None:
+    found = (_pragma(database, "application_id"), _pragma(database, "user_version"))
+    if found != (APPLICATION_ID, SCHEMA_VERSION):
         raise SearchIndexDamaged(f"not a search index of version {SCHEMA_VERSION}", str(path))
-
-
-def _is_blank(database: sqlite3.Connection) -> bool:
-    (num_tables,) = database.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    return int(num_tables) == 0
-
-
-def _create(database: sqlite3.Connection) -> None:
-    for statement in _SCHEMA.strip().split("\n"):
-        database.execute(statement)
-    database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-    database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 
 def _pragma(database: sqlite3.Connection, name: str) -> int:

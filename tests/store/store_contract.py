@@ -180,15 +180,18 @@ class ChunkStoreContract:
 
     def test_an_error_within_a_snapshot_is_the_one_that_is_told(self, store):
         store.put_document(make_entry("/a", [A]), [A])
-        held = []
+        views, held = [], []
 
         def fail():
             with store.snapshot() as snapshot:
-                held.append(PickleBuffer(snapshot.layer(A.key, 0, A.header)))
+                views.append(snapshot.layer(A.key, 0, A.header))
+                held.append(PickleBuffer(snapshot.layer(A.key, 1, A.header)))
                 raise KeyError("the first error")
 
         with pytest.raises(KeyError, match="the first error"):
             fail()
+        with pytest.raises(ValueError, match="released"):
+            bytes(views[0])
 
     def test_the_model_is_named_when_it_is_another(self, store):
         with pytest.raises(ModelMismatch, match=r"org/small-model \(.*org/large-model \("):

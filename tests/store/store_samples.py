@@ -27,9 +27,8 @@ def make_record(seed: int, *, layer_bytes: int = 600, identity: StoreIdentity = 
 def make_position(seed: int, *, start: int = 9, identity: StoreIdentity = IDENTITY) -> ChunkRecord:
     token_ids = [seed, seed + 1]
     key = positional_key(b"", identity.fingerprint, identity.recipe, token_ids)
-    return build_record(
-        key, _layers(seed, 300), token_ids=token_ids, rotated=True, start=start, **_facts(identity)
-    )
+    facts = {"rotated": True, "start": start, **_facts(identity)}
+    return build_record(key, _layers(seed, 300), token_ids=token_ids, **facts)
 
 
 def make_entry(name: str, records: Sequence[ChunkRecord], *, mtime_ns: int = 5) -> DocumentEntry:

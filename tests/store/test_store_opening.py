@@ -3,8 +3,6 @@
 import json
 import os
 import stat
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,19 +11,14 @@ from store_samples import (
     IDENTITY,
     OTHER_MODEL,
     OTHER_RECIPE,
-    audit,
     make_entry,
     make_position,
-    make_record,
-    overwrite,
     raw_environment,
-    run_script,
 )
 
 from store import (
     ChunkStore,
     ModelMismatch,
-    NetworkFileSystem,
     NotAStore,
     RecipeMismatch,
     SnapshotInUse,
@@ -35,9 +28,7 @@ from store import (
     StoreReadonly,
     UnknownFormat,
 )
-from store.filesystem import file_system_of, resolve_local
 from store.marker import LOCK_NAME, MARKER_NAME
-from store.names import IDENTITY_KEY
 
 
 @pytest.fixture
@@ -137,72 +128,6 @@ def test_a_damaged_marker_is_told(path, marker):
         ChunkStore.open(path)
 
 
-@pytest.mark.parametrize("data", [b"", b"garbage", bytes(9000), b"\xde\xad" * 9000, os.urandom(20000)])
-def test_a_garbage_data_file_is_told(path, data):
-    (path / "data.mdb").write_bytes(data)
-    for readonly in (False, True):
-        with pytest.raises(StoreDamaged, match=str(path)):
-            ChunkStore.open(path, readonly=readonly)
-
-
-def test_a_lost_data_file_is_told(path):
-    (path / "data.mdb").unlink()
-    with pytest.raises(StoreDamaged, match=r"no data\.mdb"):
-        ChunkStore.open(path)
-    assert not (path / "data.mdb").exists()
-
-
-def test_a_truncated_data_file_is_told_at_every_length(path):
-    data = (path / "data.mdb").read_bytes()
-    assert len(data) > 10 * 4096
-    for length in [1, 100, 4095, 4096, 4097, 8191, *range(8192, len(data), 4096), len(data) - 1]:
-        (path / "data.mdb").write_bytes(data[:length])
-        with pytest.raises(StoreDamaged):
-            ChunkStore.open(path)
-    (path / "data.mdb").write_bytes(data)
-    ChunkStore.open(path).close()
-
-
-def test_a_flipped_meta_page_is_told_or_unharmful(path):
-    """The older of the two meta pages is not used; only what LMDB relies on is checked."""
-    data = bytearray((path / "data.mdb").read_bytes())
-    data[16] ^= 1
-    (path / "data.mdb").write_bytes(data)
-    with pytest.raises(StoreDamaged, match="meta page at byte 0"):
-        ChunkStore.open(path)
-
-
-def test_a_store_without_identity_is_damaged(path):
-    overwrite(path, "meta", IDENTITY_KEY, b"nonsense")
-    with pytest.raises(StoreDamaged, match="checksum"):
-        ChunkStore.open(path)
-    overwrite(path, "meta", IDENTITY_KEY, None)
-    with pytest.raises(StoreDamaged, match="which model"):
-        ChunkStore.open(path)
-
-
-def test_a_sound_file_shorter_than_its_last_page_opens(tmp_path):
-    """LMDB does not write pages that one transaction takes and frees again, even the last ones."""
-    path = tmp_path / "store"
-    with ChunkStore.create(path, IDENTITY) as store:
-        store.put_document(make_entry("/a", [A, B]), [A, B])
-    with raw_environment(path) as environment:
-        usage = environment.open_db(b"usage", create=False)
-        for step in range(3):
-            with environment.begin(write=True) as transaction:
-                transaction.put(b"kept", bytes(9000 * (3 - step)), db=usage)
-                transaction.put(b"taken and freed", bytes(40_000), db=usage)
-                transaction.delete(b"taken and freed", db=usage)
-        needed = (environment.info()["last_pgno"] + 1) * environment.stat()["psize"]
-    assert (path / "data.mdb").stat().st_size < needed
-    with ChunkStore.open(path, readonly=True) as store, store.snapshot() as snapshot:
-        assert snapshot.verify(A.key, A.header)
-    assert (path / "data.mdb").stat().st_size < needed
-    ChunkStore.open(path).close()
-    assert (path / "data.mdb").stat().st_size == needed
-    audit(path)
-
-
 def test_one_path_is_one_environment(path, tmp_path):
     (tmp_path / "link").symlink_to(path)
     with ChunkStore.open(path) as one, ChunkStore.open(tmp_path / "link") as other:
@@ -255,95 +180,3 @@ def test_a_store_is_not_closed_under_a_snapshot(path):
             store.close()
         assert snapshot.header(A.key) == A.header
     store.close()
-
-
-@pytest.fixture
-def public_path() -> Iterator[Path]:
-    """A closed store whose directories above let every user through, which those of pytest do not."""
-    with tempfile.TemporaryDirectory() as directory:
-        Path(directory).chmod(0o755)
-        path = Path(os.path.realpath(directory)) / "store"
-        if not all(above.stat().st_mode & stat.S_IXOTH for above in path.parents):
-            pytest.skip(f"other users may not pass through the directory for temporary files: {directory}")
-        with ChunkStore.create(path, IDENTITY) as store:
-            store.put_document(make_entry("/a", [A, B]), [A, B])
-        yield path
-        path.chmod(0o700)
-
-
-UNPRIVILEGED = """
-import os
-from store import ChunkStore, StoreReadonly, StoreUnreadable
-from store_contract import A
-if os.getuid() == 0:
-    os.setgroups([]); os.setgid(65534); os.setuid(65534)
-path, expected = sys.argv[1:]
-if expected == "readable":
-    with ChunkStore.open(path, readonly=True) as store, store.snapshot() as snapshot:
-        assert snapshot.verify(A.key, snapshot.header(A.key))
-    try:
-        ChunkStore.open(path)
-    except StoreReadonly as error:
-        print("readable, and", error)
-else:
-    try:
-        ChunkStore.open(path, readonly=True)
-    except StoreUnreadable as error:
-        print("denied:", error)
-"""
-
-
-@pytest.mark.parametrize(("data_mode", "directory_mode"), [(0o444, 0o555), (0o000, 0o555), (0o444, 0o000)])
-def test_permissions_are_respected_and_told(public_path, data_mode, directory_mode):
-    """Run as root, the other process first becomes a user without rights."""
-    path = public_path
-    for name in os.listdir(path):
-        (path / name).chmod(data_mode if name == "data.mdb" else 0o444)
-    path.chmod(directory_mode)
-    readable = data_mode and directory_mode
-    process = run_script(UNPRIVILEGED, path, "readable" if readable else "denied")
-    output, _ = process.communicate()
-    assert process.returncode == 0
-    assert output.startswith("readable, and the store cannot be written" if readable else "denied: the store")
-
-
-MOUNTS = """\
-22 1 8:1 / / rw,relatime - ext4 /dev/sda1 rw
-30 22 0:40 / /home rw,relatime shared:1 master:2 - nfs4 server:/home rw
-31 30 8:2 / /home/me/local\\040disk rw - xfs /dev/sdb1 rw
-32 22 0:41 / /mnt/a rw - fuse.sshfs host: rw
-33 22 8:3 / /mnt/a rw - ext4 /dev/sdc1 rw
-broken line
-"""
-
-
-@pytest.mark.parametrize(
-    ("path", "kind"),
-    [("/srv/store", "ext4"), ("/", "ext4"), ("/home/me/store", "nfs4"), ("/home/me/local disk/store", "xfs"),
-     ("/homework", "ext4"), ("/mnt/a/store", "ext4")],
-)  # fmt: skip
-def test_the_deepest_and_latest_mount_decides(path, kind):
-    assert file_system_of(Path(path), MOUNTS) == kind
-
-
-@pytest.mark.parametrize("kind", ["nfs", "cifs", "fuse.sshfs", "9p", "ceph"])
-def test_a_network_file_system_is_refused_with_its_name(tmp_path, kind):
-    mounts = tmp_path / "mountinfo"
-    mounts.write_text(f"2 1 8:1 / / rw - ext4 /dev/sda1 rw\n3 2 0:9 / {tmp_path} rw - {kind} server:/x rw\n")
-    with pytest.raises(NetworkFileSystem, match=f"{kind}$"):
-        resolve_local(tmp_path / "store", mounts)
-    assert resolve_local("/usr", mounts) == Path(os.path.realpath("/usr"))
-    assert resolve_local(tmp_path, tmp_path / "no such file") == tmp_path.resolve()
-
-
-def test_the_map_grows_only_without_snapshots(tmp_path):
-    records = [make_record(seed, layer_bytes=100_000) for seed in range(0, 40, 4)]
-    with ChunkStore.create(tmp_path / "store", IDENTITY, map_bytes=1 << 20) as store:
-        entry = make_entry("/big", records)
-        with store.snapshot(), pytest.raises(Exception, match="its map cannot grow while a snapshot is open"):
-            store.put_document(entry, records)
-        assert store.stats().num_documents == 0
-        store.put_meta("small", b"still fits")
-        store.put_document(entry, records)
-        assert store.stats().num_chunks == len(records)
-    assert audit(tmp_path / "store") == {"/big"}

@@ -2,11 +2,10 @@
 
 import random
 import signal
-import sys
 import time
 
 import pytest
-from store_contract import A, B
+from store_contract import A
 from store_samples import IDENTITY, audit, make_entry, raw_environment, run_script
 
 from store import ChunkStore, StoreBusy
@@ -199,77 +198,6 @@ def test_a_map_that_another_process_grew_is_taken_over(tmp_path):
             assert list(snapshot.document_names()) == ["/big"]
         store.put_document(make_entry("/small", [A]), [A])
     assert audit(tmp_path / "store") == {"/big", "/small"}
-
-
-FILLER = """
-import resource
-from store import ChunkStore, StoreFull
-from store_samples import make_entry, make_record
-with ChunkStore.open(sys.argv[1]) as store:
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 19, 1 << 19))
-    records = [make_record(4 * seed, layer_bytes=100_000) for seed in range(20)]
-    for _ in range(3):
-        try:
-            store.put_document(make_entry("/big", records), records)
-        except StoreFull as error:
-            print(error)
-    assert store.remove_document("/small")
-    store.put_document(make_entry("/after", []), [])
-"""
-
-
-def test_a_full_disk_is_told_and_removing_still_works(tmp_path):
-    """A limit on the size of files stands for the full disk."""
-    with ChunkStore.create(tmp_path / "store", IDENTITY) as store:
-        store.put_document(make_entry("/small", [A, B]), [A, B])
-    filler = run_script(FILLER, tmp_path / "store")
-    output, _ = filler.communicate()
-    assert filler.returncode == 0
-    assert output == 3 * f"the store {tmp_path / 'store'} is full: no space left on its disk\n"
-    assert audit(tmp_path / "store") == {"/after"}
-
-
-NARROW = """
-import resource
-resource.setrlimit(resource.RLIMIT_AS, (1 << 31, 1 << 31))
-from store import ChunkStore
-from store_samples import IDENTITY
-with ChunkStore.create(sys.argv[1], IDENTITY) as store:
-    print(store.stats().num_chunks)
-"""
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits address space")
-def test_a_system_with_little_address_space_gets_a_smaller_map(tmp_path):
-    process = run_script(NARROW, tmp_path / "store")
-    output, _ = process.communicate()
-    assert (process.returncode, output) == (0, "0\n")
-
-
-CRAMPED = """
-import resource
-from store import ChunkStore, StoreFull
-from store_samples import IDENTITY, make_entry, make_record
-records = [make_record(4 * seed, layer_bytes=400_000) for seed in range(40)]
-with ChunkStore.create(sys.argv[1], IDENTITY, map_bytes=1 << 20) as store:
-    pages = int(open("/proc/self/statm").read().split()[0])
-    limit = pages * resource.getpagesize() + 80_000_000
-    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-    try:
-        store.put_document(make_entry("/big", records), records)
-    except StoreFull as error:
-        print(error)
-    store.put_document(make_entry("/small", records[:2]), records[:2])
-"""
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits address space")
-def test_growth_beyond_the_address_space_is_refused_and_harms_nothing(tmp_path):
-    process = run_script(CRAMPED, tmp_path / "store")
-    output, _ = process.communicate()
-    assert process.returncode == 0
-    assert "the system refuses a map of" in output
-    assert audit(tmp_path / "store") == {"/small"}
 
 
 def test_importing_the_store_needs_no_torch_and_no_numpy():

@@ -48,6 +48,10 @@ def test_names_have_keys_of_their_own(one, other):
     assert (document_key(one) == document_key(other)) == (one == other)
 
 
+def test_names_that_are_not_utf8_have_keys_of_their_own():
+    assert len({document_key(name) for name in ("/\udcff", "/\udcfe", "/?", "/\ufffd")}) == 4
+
+
 def test_long_names_that_begin_alike_have_keys_of_their_own():
     keys = {document_key("d/" * 1000 + end) for end in ("a", "b", "")}
     assert len(keys) == 3
