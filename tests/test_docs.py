@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -20,8 +21,8 @@ SCRIPT = Path(sys.executable).with_name("kvboost")
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 FENCE = re.compile(r"^```([^\n`]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-LINK = re.compile(r"\[[^\]\n]+\]\(([^)\s]+)\)")
-MARKER = re.compile(r"@@[A-Z]+[^@\n]*@@")
+LINK = re.compile(r"\[[^\]]+\]\(([^)\s]+)\)")
+MARKER = re.compile(r"@@[A-Z]+[^@]*@@")
 RUN = "sh run"
 
 
@@ -37,7 +38,7 @@ class Command:
         return DOCS / "commands" / f"{self.name.split()[0]}.md"
 
 
-def walk(command: object, name: str = "") -> Iterator[Command]:
+def walk(command: Any, name: str = "") -> Iterator[Command]:
     subcommands = getattr(command, "commands", None)
     if subcommands is not None:
         for sub, child in subcommands.items():

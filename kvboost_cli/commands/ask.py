@@ -1,6 +1,9 @@
 """``kvboost ask``: answer a question over stored documents, and tell where the time to first token went."""
 
+import os
 import sys
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,8 +15,11 @@ if TYPE_CHECKING:
     from ..pipelines.asking import Answer, AskRequest
     from ..pipelines.report import AskReport
     from ..pipelines.workspace import Workspace
+    from ..settings import Settings
 
 STDIN = "-"
+MAX_SEED = 2**63 - 1
+"""The largest that torch takes for sure."""
 
 
 def register(app: typer.Typer) -> None:
@@ -43,7 +49,9 @@ def ask(
     verify: Annotated[bool, typer.Option("--verify", help="Run full prefill, too, and compare.")] = False,
     max_tokens: Annotated[int | None, typer.Option(metavar="N", help="Longest answer, in tokens.")] = None,
     temperature: Annotated[float | None, typer.Option(metavar="T", help="0 is greedy.")] = None,
-    seed: Annotated[int | None, typer.Option(metavar="N", help="Seed for sampling.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(metavar="N", min=0, max=MAX_SEED, help="Seed for sampling, from 0.")
+    ] = None,
     system: Annotated[str | None, typer.Option(metavar="TEXT", help="The system message.")] = None,
     device: options.Device = None,
     dtype: options.Dtype = None,
@@ -60,14 +68,51 @@ def ask(
             "max_tokens": max_tokens, "temperature": temperature, "device": device, "dtype": dtype,
         }
     )  # fmt: skip
-    started = perf_counter()
-    from ..pipelines import asking, finishing
-    from . import ask_output
+    if settings.ratio is not None and (settings.repair == "none" or no_cache):
+        raise typer.BadParameter("there is nothing to repair; leave --ratio out", param_hint="'--ratio'")
+    text, names = _read_question(question), _check_names(document or [])
+    with _opened(settings, names, no_cache) as workspace:
+        started = perf_counter()
+        from ..pipelines import finishing
+        from . import ask_output
 
-    import_s = perf_counter() - started
-    request = asking.AskRequest(
-        question=sys.stdin.read() if question == STDIN else question,
-        documents=tuple(document or ()),
+        import_s = perf_counter() - started
+        request = _request(settings, text, names, seed, no_cache)
+        answer = _answer(workspace, request, stream=not as_json)
+        verification = finishing.verify_answer(workspace, answer) if verify else None
+        report = finishing.make_report(workspace, request, answer, verification, import_s)
+        ask_output.show(report, as_json=as_json, quiet=quiet)
+        if not no_cache:
+            _keep(workspace, answer, report)
+
+
+def _read_question(question: str) -> str:
+    """The question as text; bytes that are no UTF-8 become replacement characters."""
+    data = sys.stdin.buffer.read() if question == STDIN else os.fsencode(question)
+    return data.decode("utf-8", "replace")
+
+
+def _check_names(names: Sequence[str]) -> Sequence[str]:
+    if not all(names):
+        raise typer.BadParameter("a document's name is empty", param_hint="'-d'")
+    return names
+
+
+def _opened(settings: "Settings", names: Sequence[str], no_cache: bool) -> AbstractContextManager["Workspace"]:
+    """The workspace; it is made for documents that are named, but not to be left empty by full prefill."""
+    if no_cache and names:
+        return options.borrow_workspace(settings)
+    return options.open_workspace(settings, create=bool(names), searchable=not names)
+
+
+def _request(
+    settings: "Settings", question: str, names: Sequence[str], seed: int | None, no_cache: bool
+) -> "AskRequest":
+    from ..pipelines.asking import AskRequest
+
+    return AskRequest(
+        question=question,
+        documents=names,
         top_k=settings.top_k,
         repair=settings.repair,
         ratio=settings.ratio,
@@ -77,13 +122,6 @@ def ask(
         seed=seed,
         system=settings.system,
     )
-    with options.open_workspace(settings, create=bool(document)) as workspace:
-        answer = _answer(workspace, request, stream=not as_json)
-        verification = finishing.verify_answer(workspace, answer) if verify else None
-        report = finishing.make_report(workspace, request, answer, verification, import_s)
-        ask_output.show(report, as_json=as_json, quiet=quiet)
-        if not no_cache:
-            _keep(workspace, answer, report)
 
 
 def _answer(workspace: "Workspace", request: "AskRequest", *, stream: bool) -> "Answer":

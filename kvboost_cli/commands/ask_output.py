@@ -57,10 +57,11 @@ def _show_verification(report: "AskReport", verify: "Verification") -> None:
         ("full prefill", f"{verify.reference_ttft_s * MILLISECONDS:.1f}"),
     ]
     console.say("")
-    console.render_table("against full prefill of the same tokens", ("", "TTFT ms"), rows)
+    console.say("against full prefill of the same tokens")
+    console.render_table("", ("", "TTFT ms"), rows)
     console.say(
         f"speed-up: {verify.speedup:.1f}x; KL {verify.kl_mean:.4f} nats/token (first token {verify.kl_first:.4f}), "
-        f"same top token in {verify.top1_agreement:.0%} of steps, "
+        f"same top token in {verify.top1_agreement:.1%} of steps, "
         f"first {verify.matched_prefix} answer tokens equal"
     )
     if verify.reference_answer != report.answer:

@@ -28,7 +28,7 @@ _RETRY = "run the same command again"
 
 FAILURES: Mapping[str, Failure] = {
     # settings
-    "SettingsError": Failure(2, "correct it there; `kvboost path` lists the settings files"),
+    "SettingsError": Failure(2, "correct the flag, variable or file that it names"),
     # kvboost_cli.model
     "ModelNotFound": Failure(
         1, "run `kvboost models pull` for the default model, or give --model a directory or a hub id"
@@ -37,7 +37,7 @@ FAILURES: Mapping[str, Failure] = {
         1, "install pip beside it: `pipx inject kvboost-cli pip` or `uv tool install --with pip kvboost-cli`"
     ),
     "ModelDamaged": Failure(1, f"{_RETRY}; if it stays so, do not use the file"),
-    "ModelDownloadFailed": Failure(1, f"check the network, then {_RETRY}"),
+    "ModelDownloadFailed": Failure(1, f"check the name and the network, then {_RETRY}"),
     "ModelUnsupported": Failure(1, "choose another model with --model; the docs list what works"),
     "DeviceUnavailable": Failure(1, "use --device auto and --dtype auto"),
     "ModelError": Failure(1, "choose another model with --model; `kvboost models list` shows the catalog"),
@@ -47,14 +47,15 @@ FAILURES: Mapping[str, Failure] = {
     "DocumentError": Failure(1, "leave it out, or replace it by a text file"),
     # kvboost_cli.retrieval
     "SearchIndexMissing": Failure(1, "run `kvboost index PATH` first, or name documents with -d"),
-    "SearchIndexDamaged": Failure(1, "delete the file and run `kvboost index` again: it is made from the documents"),
+    "SearchIndexDamaged": Failure(1, "run `kvboost index PATH`: it makes the file anew"),
     "SearchIndexBusy": Failure(75, "wait until the other kvboost has ended, then " + _RETRY),
-    "SearchIndexError": Failure(1, _RETRY),
+    "SearchIndexError": Failure(1, f"check permissions and free space of its disk, then {_RETRY}"),
     # kvboost_cli.pipelines
+    "NothingFound": Failure(1, "use other words, or name documents with -d"),
     "NoDocuments": Failure(1, "give `kvboost index` a file or a folder that holds text"),
     "DocumentNotFound": Failure(2, "check the spelling, or index it first with `kvboost index PATH`"),
     "AmbiguousDocument": Failure(2, "give more of the document's path to -d"),
-    "PromptTooLong": Failure(1, "drop a document, or lower --top-k or --max-tokens"),
+    "PromptTooLong": Failure(1, "drop a document, lower --top-k, or shorten the question"),
     "EmptyQuestion": Failure(2, "write the question after `kvboost ask`, or give - and pipe it in"),
     "SettingRefused": Failure(2, "choose another value; `kvboost index --help` lists them"),
     "PipelineError": Failure(1, _RETRY),
@@ -67,7 +68,9 @@ FAILURES: Mapping[str, Failure] = {
     "StoreExists": Failure(1, _OTHER_STORE),
     "UnknownFormat": Failure(1, "use the kvboost that wrote it, or another --store"),
     "ModelMismatch": Failure(1, "give --model the store's own model, or choose another --store"),
-    "RecipeMismatch": Failure(1, "leave out --bits and --contexts to use the store's, or choose another --store"),
+    "RecipeMismatch": Failure(
+        1, "leave out --bits and --contexts, encode anew with `kvboost index --force`, or choose another --store"
+    ),
     "ForeignRecord": Failure(1, _REINDEX),
     "DamagedRecord": Failure(1, _REINDEX),
     "StoreDamaged": Failure(1, "move the store's directory away and run `kvboost index` again"),

@@ -1,11 +1,7 @@
 """``kvboost index``: compute the KV of documents once and keep it."""
 
 import sys
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from contextlib import AbstractContextManager, nullcontext
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
 
@@ -76,7 +72,7 @@ def _request(
     force: bool,
     dry_run: bool,
 ) -> "IndexRequest":
-    from ..documents import document_from_bytes
+    from ..documents import discover, document_from_bytes
     from ..pipelines.indexing import IndexRequest
 
     if not paths and files_from is None:
@@ -86,16 +82,21 @@ def _request(
     text = document_from_bytes("stdin", sys.stdin.buffer.read()) if STDIN in paths else None
     listed = [] if files_from is None else _read_list(files_from)
     named = [path for path in paths if path != STDIN]
+    if not prune:
+        discover(named, globs=globs, excludes=excludes)  # a missing path is told before a store is made
     return IndexRequest(named, listed, globs, excludes, text, prune=prune, force=force, dry_run=dry_run)
 
 
 def _read_list(path: str) -> list[str]:
     from ..documents import read_file_list
 
-    if path == STDIN:
-        return read_file_list(sys.stdin)
-    with open(path, encoding="utf-8", errors="surrogateescape") as lines:
-        return read_file_list(lines)
+    is_stdin = path == STDIN
+    source = sys.stdin.fileno() if is_stdin else path
+    try:
+        with open(source, encoding="utf-8", errors="surrogateescape", closefd=not is_stdin) as lines:
+            return read_file_list(lines)
+    except OSError as error:
+        raise typer.BadParameter(f"{error.strerror}: {path}", param_hint="'--files-from'") from error
 
 
 def _run(settings: "Settings", request: "IndexRequest", *, quiet: bool) -> "IndexTally":
@@ -120,23 +121,10 @@ def _run(settings: "Settings", request: "IndexRequest", *, quiet: bool) -> "Inde
     return tally
 
 
-@contextmanager
-def _opened(settings: "Settings", request: "IndexRequest") -> Iterator["Workspace"]:
-    """The workspace; a dry run without a store works on one that is thrown away."""
-    if not request.dry_run:
-        with options.open_workspace(settings, create=True, force=request.force) as workspace:
-            yield workspace
-        return
-    from store import StoreNotFound
-
-    try:
-        with options.open_workspace(settings, create=False) as workspace:
-            yield workspace
-    except StoreNotFound:
-        with TemporaryDirectory() as folder:
-            elsewhere = replace(settings, store=Path(folder) / "store")
-            with options.open_workspace(elsewhere, create=True) as workspace:
-                yield workspace
+def _opened(settings: "Settings", request: "IndexRequest") -> AbstractContextManager["Workspace"]:
+    if request.dry_run:
+        return options.borrow_workspace(settings)
+    return options.open_workspace(settings, create=True, force=request.force)
 
 
 def _locked(workspace: "Workspace", request: "IndexRequest") -> AbstractContextManager[None]:
@@ -166,12 +154,13 @@ def _print(tally: "IndexTally", *, as_json: bool, quiet: bool, dry_run: bool) ->
     from .. import console
     from ..pipelines.errors import NoDocuments
 
-    if not tally.num_documents and not tally.skipped and not tally.changes["removed"]:
-        raise NoDocuments("no document was found under the given paths")
-    if as_json:
+    found_any = bool(tally.num_documents or tally.changes["removed"] or tally.num_failed)
+    if as_json and (found_any or tally.skipped):
         console.write_json(tally.to_json())
-    elif not quiet:
+    elif not quiet and (found_any or tally.skipped):
         console.write(_summary(tally, dry_run=dry_run))
+    if not found_any:
+        raise NoDocuments("no document was found under the given paths")
 
 
 def _summary(tally: "IndexTally", *, dry_run: bool) -> str:

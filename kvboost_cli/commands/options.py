@@ -1,7 +1,7 @@
 """Options that several commands share, and what they make: settings and an open workspace."""
 
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -36,13 +36,46 @@ def make_handle(settings: "Settings", model: str | None, dtype: str) -> "ModelHa
     return ModelHandle(resolved.name, resolved.path, settings.device, dtype, user_cache_dir())
 
 
-def open_workspace(settings: "Settings", *, create: bool, force: bool = False) -> AbstractContextManager["Workspace"]:
+@contextmanager
+def borrow_workspace(settings: "Settings") -> Iterator["Workspace"]:
+    """The workspace for a run that keeps nothing; where there is no store, one that is thrown away."""
+    from dataclasses import replace
+    from pathlib import Path
+    from tempfile import TemporaryDirectory
+
+    from store import StoreNotFound
+
+    with ExitStack() as stack:
+        try:
+            workspace = stack.enter_context(open_workspace(settings, create=False))
+        except StoreNotFound:
+            elsewhere = replace(settings, store=Path(stack.enter_context(TemporaryDirectory())) / "store")
+            workspace = stack.enter_context(open_workspace(elsewhere, create=True))
+        yield workspace
+
+
+def open_workspace(
+    settings: "Settings", *, create: bool, force: bool = False, searchable: bool = True
+) -> AbstractContextManager["Workspace"]:
     """The workspace that the settings name."""
     from ..pipelines import workspace
 
     request = workspace.WorkspaceRequest(
-        settings.store_dir, settings.model, settings.dtype, settings.bits, settings.contexts
+        settings.store_dir, _absolute(settings.model), settings.dtype, settings.bits, settings.contexts
     )
     return workspace.open_workspace(
-        request, lambda model, dtype: make_handle(settings, model, dtype), create=create, force=force
+        request,
+        lambda model, dtype: make_handle(settings, model, dtype),
+        create=create,
+        force=force,
+        searchable=searchable,
     )
+
+
+def _absolute(model: str | None) -> str | None:
+    """A model's directory as an absolute path, since a store remembers it; a catalog name or hub id as it is."""
+    from pathlib import Path
+
+    if model is None or not Path(model).expanduser().is_dir():
+        return model
+    return str(Path(model).expanduser().resolve())

@@ -68,7 +68,7 @@ def view_layer(buffer: Tensor, shape: LayerShape) -> tuple[Tensor, ...]:
     The buffer must start at a multiple of 16 bytes. Raises ``LayoutMismatch`` when its length is not the shape's.
     """
     if buffer.numel() != shape.num_bytes:
-        raise LayoutMismatch(f"A layer of {shape.num_bytes} bytes was expected, got: {buffer.numel()}")
+        raise LayoutMismatch(f"a layer of {shape.num_bytes} bytes was expected, got: {buffer.numel()}")
     views, offset = [], 0
     for dtype, dims in shape.arrays:
         length = _num_bytes(dtype, dims)

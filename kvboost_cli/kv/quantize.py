@@ -52,7 +52,7 @@ def quantize_values(values: Tensor, bits: int, group: int) -> QuantizedTensor:
     """Quantize values, float [kv_heads, tokens, value_dim], per token in groups along channels."""
     heads, tokens, dim = values.shape
     if dim % group:
-        raise QuantizationRange(f"The value size is no multiple of the quantization group: {dim} by {group}")
+        raise QuantizationRange(f"the value size is no multiple of the quantization group: {dim} by {group}")
     grouped = values.float().reshape(heads, tokens, dim // group, group)
     codes, scale, zero = _encode(grouped, dim=3, bits=bits)
     return QuantizedTensor(_pack(codes.flatten(2), bits), scale.squeeze(3), zero.squeeze(3))
@@ -97,7 +97,7 @@ def _encode(grouped: Tensor, dim: int, bits: int) -> tuple[Tensor, Tensor, Tenso
     zero = _half_below(low)
     scale = (-_half_below(-(high - zero.float()) / (2**bits - 1))).clamp_min_(SMALLEST_HALF)
     if not bool(torch.isfinite(zero).all() and torch.isfinite(scale).all()):
-        raise QuantizationRange(f"A key or value exceeds the range of fp16: {grouped.abs().max().item():.4g}")
+        raise QuantizationRange(f"a key or value exceeds the range of fp16: {grouped.abs().max().item():.4g}")
     codes = torch.round((grouped - zero.float()) / scale.float()).clamp_(0, 2**bits - 1)
     return codes.to(torch.uint8), scale, zero
 

@@ -49,13 +49,13 @@ def require_supported(config: Mapping[str, Any]) -> None:
     model_type = config.get("model_type", "")
     if model_type not in SUPPORTED_TYPES:
         known = ", ".join(sorted(SUPPORTED_TYPES))
-        raise ModelUnsupported(f"Only these architectures can be stitched ({known}), not: {model_type or 'unknown'}")
+        raise ModelUnsupported(f"only these architectures can be stitched ({known}), not: {model_type or 'unknown'}")
     rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
     rope_type = rope.get("rope_type") or rope.get("type") or "default"
     if rope_type in REFUSED_ROPE_TYPES:
-        raise ModelUnsupported(f"Keys cannot be moved, since {REFUSED_ROPE_TYPES[rope_type]}: {rope_type}")
+        raise ModelUnsupported(f"keys cannot be moved, since {REFUSED_ROPE_TYPES[rope_type]}: {rope_type}")
     if _has_window(config):
-        raise ModelUnsupported(f"Sliding-window layers are not stitched: window {config['sliding_window']}")
+        raise ModelUnsupported(f"sliding-window layers are not stitched: window {config['sliding_window']}")
 
 
 def _has_window(config: Mapping[str, Any]) -> bool:

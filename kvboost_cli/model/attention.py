@@ -7,12 +7,14 @@ is made once per pass and reaches this function through the model's keyword argu
 all layers. Masks are additive: a boolean mask takes a slow path on CPUs.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
-from transformers import AttentionInterface, AttentionMaskInterface
+from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 
 NAME = "kvboost"
 BLOCK_QUERIES = 256
@@ -83,9 +85,20 @@ def blockwise_attention(
     return torch.cat(outputs, dim=2).transpose(1, 2), None
 
 
-def _no_mask(*_args: object, **_kwargs: object) -> None:
-    return None
+@contextmanager
+def switched(module: PreTrainedModel, name: str) -> Iterator[None]:
+    """Another attention implementation for a while, by its name in transformers' registry."""
+    module.set_attn_implementation(name)
+    try:
+        yield
+    finally:
+        module.set_attn_implementation(NAME)
+
+
+def no_mask(*_args: object, **_kwargs: object) -> None:
+    """Our attention plans its own masks; transformers has none to make."""
+    return
 
 
 AttentionInterface.register(NAME, blockwise_attention)
-AttentionMaskInterface.register(NAME, _no_mask)
+AttentionMaskInterface.register(NAME, no_mask)

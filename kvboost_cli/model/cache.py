@@ -77,14 +77,17 @@ class ScatterCache(Cache):
         super().__init__(layers=list(self.buffers))
         self.capacity = capacity
 
-    def write_at(self, positions: Sequence[int]) -> None:
-        """Announce where the next pass writes: ascending ``positions``, one per token of the pass."""
+    def write_at(self, positions: Sequence[int], first_layer: int = 0) -> None:
+        """Announce where the next pass writes: ascending ``positions``, one per token of the pass.
+
+        A pass that narrows to fewer tokens on its way announces them for the layers from ``first_layer`` on.
+        """
         first, last = positions[0], positions[-1]
         assert last < self.capacity, f"position {last} is outside of the cache's {self.capacity}"
         slots: Tensor | slice = slice(first, last + 1)
         if last + 1 - first != len(positions):
             slots = torch.tensor(positions, device=self.buffers[0].keys.device)
-        for layer in self.buffers:
+        for layer in self.buffers[first_layer:]:
             layer.slots, layer.num_visible = slots, last + 1
 
     def layer_kv(self, layer: int) -> tuple[Tensor, Tensor]:

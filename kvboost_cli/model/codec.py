@@ -1,7 +1,7 @@
 """Text to token ids and back, and the frame that a chat template puts around a prompt.
 
 Only the ``tokenizers`` library is needed here, so a question can be tokenized before torch is imported. Text from
-documents and users never becomes a special token: ``<|im_end|>`` in a file is nine ordinary characters.
+documents and users never becomes a special token: ``<|im_end|>`` in a file is ten ordinary characters.
 """
 
 import json
@@ -33,7 +33,7 @@ class TextCodec:
         """Raises ``ModelNotFound`` without a ``tokenizer.json``, ``ModelUnsupported`` if it cannot be read."""
         path = model_dir / "tokenizer.json"
         if not path.is_file():
-            raise ModelNotFound(f"The model has no fast tokenizer: {path}")
+            raise ModelNotFound(f"the model has no fast tokenizer: {path}")
         self._plain = _load_tokenizer(path)
         self._plain.encode_special_tokens = True
         self._marked = _load_tokenizer(path)
@@ -75,10 +75,10 @@ class TextCodec:
         rendered = _render(self._template, self._config, with_system=system is not None)
         before, user, after = rendered.partition(USER_MARK)
         if not user or USER_MARK in after:
-            raise ModelUnsupported("The chat template does not show the user's message exactly once")
+            raise ModelUnsupported("the chat template does not show the user's message exactly once")
         preamble = self._preamble_ids(before, system)
         if preamble[:2] == self._bos_ids() * 2 != ():
-            raise ModelUnsupported("The chat template puts BOS twice before the prompt")
+            raise ModelUnsupported("the chat template puts BOS twice before the prompt")
         return PromptFrame(preamble, self._marked_ids(after))
 
     def _preamble_ids(self, before: str, system: str | None) -> tuple[int, ...]:
@@ -86,7 +86,7 @@ class TextCodec:
             return self._marked_ids(before)
         opening, mark, rest = before.partition(SYSTEM_MARK)
         if not mark:
-            raise ModelUnsupported("The chat template has no place for a system message")
+            raise ModelUnsupported("the chat template has no place for a system message")
         return self._marked_ids(opening) + self.token_ids(system) + self._marked_ids(rest)
 
     def _marked_ids(self, text: str) -> tuple[int, ...]:
@@ -102,7 +102,7 @@ def _load_tokenizer(path: Path) -> Tokenizer:
     try:
         return Tokenizer.from_file(str(path))
     except Exception as error:  # the library raises bare Exception for every fault of the file
-        raise ModelUnsupported(f"The tokenizer cannot be read ({error}): {path}") from error
+        raise ModelUnsupported(f"the tokenizer cannot be read ({error}): {path}") from error
 
 
 def _read_json(path: Path) -> Mapping[str, Any]:
@@ -111,7 +111,7 @@ def _read_json(path: Path) -> Mapping[str, Any]:
     except FileNotFoundError:
         return {}
     except ValueError as error:
-        raise ModelUnsupported(f"The model's file is no JSON ({error}): {path}") from error
+        raise ModelUnsupported(f"the model's file is no JSON ({error}): {path}") from error
     return content if isinstance(content, dict) else {}
 
 
@@ -147,5 +147,5 @@ def _render(template: str, config: Mapping[str, Any], *, with_system: bool) -> s
             **tokens,
         )
     except TemplateError as error:
-        raise ModelUnsupported(f"The chat template cannot be rendered: {error}") from error
+        raise ModelUnsupported(f"the chat template cannot be rendered: {error}") from error
     return str(rendered[0][0])

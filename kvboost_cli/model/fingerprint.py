@@ -35,7 +35,7 @@ def fingerprint_model(name: str, model_dir: Path, dtype: str, cache_dir: Path) -
     """
     weights = sorted(model_dir.glob("*.safetensors"))
     if not weights:
-        raise ModelNotFound(f"There are no safetensors weights in: {model_dir}")
+        raise ModelNotFound(f"there are no safetensors weights in: {model_dir}")
     parts = {path.name: digest for path, digest in _file_digests(weights, cache_dir).items()}
     for file_name in IDENTITY_FILES:
         path = model_dir / file_name

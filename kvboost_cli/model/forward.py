@@ -5,8 +5,7 @@ This is the only place that calls a model. transformers renamed the cache argume
 """
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -32,9 +31,19 @@ def forward_tokens(
     return logits
 
 
-def write_kv(model: LoadedModel, token_ids: Tensor, positions: Sequence[int], kv: ScatterCache) -> None:
-    """Like ``forward_tokens``, for the KV alone: the output head does not run."""
-    _run(model, model.backbone, token_ids, positions, kv)
+def write_kv(
+    model: LoadedModel,
+    token_ids: Tensor,
+    positions: Sequence[int],
+    kv: ScatterCache,
+    scores: Tensor | None = None,
+) -> None:
+    """Like ``forward_tokens``, for the KV alone: the output head does not run.
+
+    ``scores`` fp32 [keys] goes to an attention that records what it sees (``scoring``).
+    """
+    recording = {} if scores is None else {"kvboost_scores": scores}
+    _run(model, model.backbone, token_ids, positions, kv, **recording)
 
 
 def full_prefill(model: LoadedModel, token_ids: Tensor) -> tuple[Tensor, DynamicCache]:
@@ -42,7 +51,7 @@ def full_prefill(model: LoadedModel, token_ids: Tensor) -> tuple[Tensor, Dynamic
 
     ``token_ids`` int64 [1, tokens]. Returns the last position's logits [1, 1, vocabulary] and the cache.
     """
-    with _attention(model, "sdpa"), torch.inference_mode():
+    with attention.switched(model.module, "sdpa"), torch.inference_mode():
         output = model.module(input_ids=token_ids, use_cache=True, logits_to_keep=1)
     return output.logits, output[_cache_argument(model.module)]
 
@@ -61,7 +70,7 @@ def _run(
     token_ids: Tensor,
     positions: Sequence[int],
     kv: ScatterCache,
-    **head_options: int,
+    **options: int | Tensor,
 ) -> Any:
     kv.write_at(positions)
     rows = torch.tensor(positions, device=model.device)
@@ -73,7 +82,7 @@ def _run(
             use_cache=True,
             kvboost_blocks=blocks,
             **{_cache_argument(module): kv},
-            **head_options,
+            **options,
         )
 
 
@@ -87,13 +96,4 @@ def _cache_argument_of(forward: Callable[..., object]) -> str:
     for name in ("cache", "past_key_values"):
         if name in parameters:
             return name
-    raise ModelUnsupported(f"This model takes no KV cache: {forward.__qualname__}")
-
-
-@contextmanager
-def _attention(model: LoadedModel, name: str) -> Iterator[None]:
-    model.module.set_attn_implementation(name)
-    try:
-        yield
-    finally:
-        model.module.set_attn_implementation(attention.NAME)
+    raise ModelUnsupported(f"this model takes no KV cache: {forward.__qualname__}")

@@ -4,8 +4,9 @@ import json
 from functools import cached_property
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from .architecture import require_supported
 from .codec import TextCodec
 from .errors import ModelNotFound, ModelUnsupported
 from .fingerprint import ModelFingerprint, fingerprint_model
@@ -33,12 +34,28 @@ class ModelHandle:
     def head_dim(self) -> int:
         """Size of one key or value head, from the config file alone."""
         try:
-            config = json.loads((self.path / "config.json").read_text(encoding="utf-8"))
-            return int(config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"])
+            return int(
+                self._config.get("head_dim") or self._config["hidden_size"] // self._config["num_attention_heads"]
+            )
+        except (KeyError, TypeError) as error:
+            raise ModelUnsupported(f"the model's config does not tell its head size: {self.path}") from error
+
+    def require_supported(self) -> None:
+        """Raise ``ModelUnsupported`` unless the model can be stitched; its weights are not read."""
+        require_supported(self._config)
+
+    @cached_property
+    def _config(self) -> dict[str, Any]:
+        path = self.path / "config.json"
+        try:
+            config = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError as error:
             raise ModelNotFound(f"there is no config.json in: {self.path}") from error
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ModelUnsupported(f"the model's config does not tell its head size: {self.path}") from error
+        except ValueError as error:
+            raise ModelUnsupported(f"the model's config is no JSON: {path}") from error
+        if not isinstance(config, dict):
+            raise ModelUnsupported(f"the model's config is no JSON object: {path}")
+        return config
 
     @cached_property
     def device(self) -> "torch.device":

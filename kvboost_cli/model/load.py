@@ -33,6 +33,13 @@ class LoadedModel:
         backbone: nn.Module = self.module.base_model
         return backbone
 
+    @property
+    def layers(self) -> nn.ModuleList:
+        """The decoder layers, bottom first."""
+        layers = self.backbone.get_submodule("layers")
+        assert isinstance(layers, nn.ModuleList), "a supported architecture keeps its layers in `layers`"
+        return layers
+
     def rotary_angles(self, num_positions: int) -> tuple[Tensor, Tensor]:
         """cos and sin of positions ``0 .. num_positions - 1``: fp32 [num_positions, rotary_dim / 2].
 
@@ -61,7 +68,7 @@ def choose_device(wanted: str) -> torch.device:
     if wanted == "auto":
         return torch.device(next(name for name, there in available.items() if there))
     if not available.get(wanted, False):
-        raise DeviceUnavailable(f"This machine or this build of torch has no such device: {wanted}")
+        raise DeviceUnavailable(f"this machine or this build of torch has no such device: {wanted}")
     return torch.device(wanted)
 
 
@@ -91,7 +98,7 @@ def load_model(model_dir: Path, device: torch.device, dtype_name: str) -> Loaded
         )
     except (OSError, ValueError, KeyError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise ModelUnsupported(f"The model cannot be loaded ({reason}): {model_dir}") from error
+        raise ModelUnsupported(f"the model cannot be loaded ({reason}): {model_dir}") from error
     nn.Module.to(module.requires_grad_(False), device)
     module.train(False)
     module.set_attn_implementation(attention.NAME)

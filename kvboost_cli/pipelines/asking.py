@@ -15,15 +15,15 @@ from store import DamagedRecord
 
 from ..model.cache import ScatterCache
 from ..model.decode import Sampler, decode_tokens, make_sampler
-from ..model.forward import adopt_cache, forward_tokens, full_prefill, write_kv
+from ..model.forward import adopt_cache, forward_tokens, full_prefill
 from ..model.load import LoadedModel
 from .asked import AskedDocument, found_documents, named_documents
 from .clock import PhaseClock
-from .errors import EmptyQuestion, NoDocuments
+from .errors import EmptyQuestion, NothingFound
 from .lookup import Found, Prompt, build_prompt, find_stored, nothing_stored, plan_prompt, require_room
 from .plan import Hit, StitchPlan
 from .prompt import tail_ids
-from .repair import STRATEGIES
+from .repair import STRATEGIES, effective_name
 from .stitch import StoredChunk, load_chunks, load_preamble
 from .workspace import Workspace
 
@@ -97,7 +97,7 @@ class Answer:
 def start_answer(workspace: Workspace, request: AskRequest) -> Answer:
     """Everything up to the first token. The clock starts when model and chat template are loaded.
 
-    Raises ``EmptyQuestion``, ``NoDocuments``, ``DocumentNotFound``, ``AmbiguousDocument``, ``PromptTooLong``.
+    Raises ``EmptyQuestion``, ``NothingFound``, ``DocumentNotFound``, ``AmbiguousDocument``, ``PromptTooLong``.
     """
     if not request.question.strip():
         raise EmptyQuestion(f"the question is empty: {request.question!r}")
@@ -124,7 +124,7 @@ def choose_documents(workspace: Workspace, request: AskRequest, room: int) -> li
     share = (room - request.max_tokens) // request.top_k
     documents = found_documents(workspace, request.question, request.top_k, share)
     if not documents:
-        raise NoDocuments(f"no indexed document has a word of the question: {request.question.strip()[:80]}")
+        raise NothingFound(f"no indexed document has a word of the question: {request.question.strip()[:80]}")
     return documents
 
 
@@ -142,7 +142,7 @@ def _prefill(
 
 def _stitch(workspace: Workspace, prompt: Prompt, request: AskRequest, kv: ScatterCache, clock: PhaseClock) -> Stitched:
     plan, found, damaged = load_stored(workspace, prompt, kv, clock)
-    repaired = STRATEGIES[request.repair](plan, request.ratio)
+    repaired = STRATEGIES[effective_name(request.repair)](plan, request.ratio)
     logits = compute_fresh(workspace.handle.loaded, prompt, plan, repaired, kv, clock)
     return Stitched(prompt, plan, found, kv, logits, len(repaired), damaged)
 
@@ -186,18 +186,13 @@ def compute_fresh(
 ) -> Tensor:
     """Compute every token without KV, the repaired ones and the tail; returns logits [vocabulary].
 
-    All go in one pass, since each pass reads all weights. Documents without KV are the exception: they come
-    first, so that their time can be told apart.
+    All go in one pass, since each pass reads all weights, so its time is one phase: named for documents without
+    KV if there are any, else for repair if there is any.
     """
-    ids = prompt.token_ids
-    context = sorted({*plan.fresh_positions(), *repaired})
-    if any(chunk.hit is Hit.MISS for chunk in plan.chunks):
-        write_kv(model, _pick(ids, context, model), context, kv)
-        clock.lap("encode_missing_s")
-        context = []
-    rows = [*context, *plan.tail]
-    logits = forward_tokens(model, _pick(ids, rows, model), rows, kv)[0, -1]
-    clock.lap("repair_s" if repaired and context else "first_token_s")
+    rows = sorted({*plan.fresh_positions(), *repaired, *plan.tail})
+    logits = forward_tokens(model, _pick(prompt.token_ids, rows, model), rows, kv)[0, -1]
+    has_misses = any(chunk.hit is Hit.MISS for chunk in plan.chunks)
+    clock.lap("encode_missing_s" if has_misses else "repair_s" if repaired else "first_token_s")
     return logits
 
 

@@ -1,7 +1,8 @@
 """Errors of the two flows.
 
 PipelineError
-├── NoDocuments         nothing to index under the given paths, or nothing indexed to ask about
+├── NoDocuments         nothing to index under the given paths
+├── NothingFound        the search for documents to ask found none
 ├── DocumentNotFound    -d names no document of the store and no file
 ├── AmbiguousDocument   -d names several documents of the store
 ├── PromptTooLong       documents, question and answer exceed the model's context
@@ -16,6 +17,10 @@ class PipelineError(Exception):
 
 class NoDocuments(PipelineError):
     """There is no document to work on."""
+
+
+class NothingFound(PipelineError):
+    """No document of the store has a word of the question."""
 
 
 class DocumentNotFound(PipelineError):

@@ -10,6 +10,7 @@ from .asking import Answer, AskRequest, Stitched
 from .encoding import exact_record
 from .plan import Hit, Segment
 from .prepare import PreparedDocument
+from .repair import effective_name
 from .report import AskReport, DocumentReport, Verification, count_tokens
 from .verify import compute_reference, measure_divergence, summarize
 from .workspace import Workspace
@@ -34,7 +35,7 @@ def make_report(
         import_s=import_s,
         model_load_s=handle.load_s,
         decode_tokens_per_s=decoded / answer.decode_s if decoded > 0 and answer.decode_s else None,
-        strategy="none" if request.no_cache else request.repair,
+        strategy="none" if request.no_cache else effective_name(request.repair),
         ratio=request.ratio,
         verify=verification,
     )

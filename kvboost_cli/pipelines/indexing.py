@@ -62,23 +62,27 @@ Source = SourceFile | Document
 def index_documents(workspace: Workspace, request: IndexRequest) -> Iterator[IndexEvent]:
     """Bring the store up to date with the documents; the caller holds the store's writer lock."""
     pending: list[Source] = [] if request.text_document is None else [request.text_document]
-    seen: set[str] = {document.name for document in pending if isinstance(document, Document)}
+    passed_over: set[str] = set()
     for event in _compare(workspace, request):
         if isinstance(event, SourceFile):
             pending.append(event)
-            seen.add(str(event.path))
-        else:
-            seen.add(event.name if isinstance(event, Indexed) else event.path)
-            yield event
+            continue
+        if isinstance(event, Skipped) and not event.failed:
+            passed_over.add(event.path)
+        yield event
     yield Planned(len(pending), sum(source.size_bytes for source in pending))
     yield from _index_pending(workspace, pending, dry_run=request.dry_run)
     if request.prune:
-        yield from _prune(workspace, [*request.paths, *request.listed], seen, dry_run=request.dry_run)
+        for name in _gone(workspace, [*request.paths, *request.listed], passed_over):
+            if not request.dry_run:
+                workspace.store.remove_document(name)
+                workspace.search.remove_document(name)
+            yield Removed(name)
 
 
 def _compare(workspace: Workspace, request: IndexRequest) -> Iterator[SourceFile | Skipped | Indexed]:
     """Files to read, files passed over, documents that have not changed."""
-    for item in _discover(request):
+    for item in _discover(workspace, request):
         if isinstance(item, SourceFile) and not request.force:
             entry = _unchanged_entry(workspace, item)
             if entry is not None:
@@ -89,10 +93,16 @@ def _compare(workspace: Workspace, request: IndexRequest) -> Iterator[SourceFile
         yield item
 
 
-def _discover(request: IndexRequest) -> Iterator[SourceFile | Skipped]:
-    """Every file once, whether it was named or listed; named paths are checked first."""
-    named = discover(request.paths, globs=request.globs, excludes=request.excludes)
-    listed = discover(request.listed, globs=request.globs, excludes=request.excludes, missing_ok=True)
+def _discover(workspace: Workspace, request: IndexRequest) -> Iterator[SourceFile | Skipped]:
+    """Every file once, whether it was named or listed; named paths are checked first.
+
+    With ``prune`` a missing path of which the store has documents is no error: they are about to be removed.
+    """
+    paths, listed_paths = list(request.paths), list(request.listed)
+    if request.prune:
+        paths, listed_paths = _without_removed(workspace, paths), _without_removed(workspace, listed_paths)
+    named = discover(paths, globs=request.globs, excludes=request.excludes)
+    listed = discover(listed_paths, globs=request.globs, excludes=request.excludes, missing_ok=True)
     seen: set[Path] = set()
     for item in chain(named, listed):
         if isinstance(item, SourceFile):
@@ -100,6 +110,16 @@ def _discover(request: IndexRequest) -> Iterator[SourceFile | Skipped]:
                 continue
             seen.add(item.path)
         yield item
+
+
+def _without_removed(workspace: Workspace, paths: Sequence[str]) -> list[str]:
+    missing = [path for path in paths if not os.path.lexists(path)]
+    if not missing:
+        return list(paths)
+    with workspace.store.snapshot() as snapshot:
+        names = list(snapshot.document_names())
+    removed = {path for path in missing if any(_is_at_or_below(name, [path]) for name in names)}
+    return [path for path in paths if path not in removed]
 
 
 def _unchanged_entry(workspace: Workspace, source: SourceFile) -> DocumentEntry | None:
@@ -153,17 +173,13 @@ def _spread(items: Sequence[Source], count: int) -> list[Source]:
     return [*candidates[::4], *(item for index, item in enumerate(candidates) if index % 4)]
 
 
-def _prune(workspace: Workspace, paths: Sequence[str], seen: set[str], *, dry_run: bool) -> Iterator[Removed]:
-    """Remove the documents below the given paths that discovery no longer finds."""
-    roots = [os.path.abspath(path) for path in paths]
+def _gone(workspace: Workspace, paths: Sequence[str], passed_over: set[str]) -> list[str]:
+    """Stored documents at or below the paths whose file is no more, or has become what is no document."""
     with workspace.store.snapshot() as snapshot:
-        names = [name for name in snapshot.document_names() if name not in seen and _is_below(name, roots)]
-    for name in names:
-        if not dry_run:
-            workspace.store.remove_document(name)
-            workspace.search.remove_document(name)
-        yield Removed(name)
+        names = [name for name in snapshot.document_names() if _is_at_or_below(name, paths)]
+    return [name for name in names if name in passed_over or not os.path.isfile(name)]
 
 
-def _is_below(name: str, roots: Sequence[str]) -> bool:
+def _is_at_or_below(name: str, paths: Sequence[str]) -> bool:
+    roots = (os.path.abspath(path) for path in paths)
     return any(name == root or name.startswith(root.rstrip(os.sep) + os.sep) for root in roots)

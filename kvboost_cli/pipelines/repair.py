@@ -35,9 +35,13 @@ def _heads(segment: Segment) -> list[int]:
     return [*first, *segment.seams]
 
 
-STRATEGIES: dict[str, RepairStrategy] = {
-    "none": repair_none,
-    "selective": repair_selective,
-    "auto": repair_selective,
-}
-"""By the name that ``--repair`` takes; ``auto`` is the best by measurement."""
+STRATEGIES: dict[str, RepairStrategy] = {"none": repair_none, "selective": repair_selective}
+"""By the name that ``--repair`` takes and reports show."""
+
+AUTO = "selective"
+"""What ``--repair auto`` stands for: the best by measurement, see docs/fidelity.md."""
+
+
+def effective_name(name: str) -> str:
+    """The strategy behind a name: ``effective_name("auto") == "selective"``."""
+    return AUTO if name == "auto" else name

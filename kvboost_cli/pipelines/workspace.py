@@ -16,12 +16,12 @@ from .fillers import Filler, make_pool, pool_from_bytes, pool_to_bytes
 from .prepare import ChunkKeys
 from .prompt import GENERIC_HEADER
 from .recipe import Recipe, make_recipe, recipe_from_facts
+from .searching import open_search
 
 if TYPE_CHECKING:
     from .encoding import Encoder
 
 MODEL_META = "model"
-SEARCH_FILE = "search.sqlite"
 
 MakeHandle = Callable[[str | None, str], ModelHandle]
 """Makes a handle from a model's name (None: the default model) and a dtype (``auto``: the machine's choice)."""
@@ -29,7 +29,10 @@ MakeHandle = Callable[[str | None, str], ModelHandle]
 
 @dataclass(frozen=True)
 class WorkspaceRequest:
-    """What the user set about store, model and recipe; ``None`` and ``auto`` leave it to store and machine."""
+    """What the user set about store, model and recipe; ``None`` and ``auto`` leave it to store and machine.
+
+    ``model`` is remembered in a new store, so a directory has to be absolute.
+    """
 
     store_dir: Path
     model: str | None
@@ -79,11 +82,17 @@ class Workspace:
 
 @contextmanager
 def open_workspace(
-    request: WorkspaceRequest, make_handle: MakeHandle, *, create: bool, force: bool = False
+    request: WorkspaceRequest,
+    make_handle: MakeHandle,
+    *,
+    create: bool,
+    force: bool = False,
+    searchable: bool = True,
 ) -> Iterator[Workspace]:
     """Open the store, or make it when ``create`` is set and there is none.
 
-    ``force`` gives an existing store the request's recipe. Raises the store's errors: ``StoreNotFound``,
+    ``force`` gives an existing store the request's recipe. ``searchable`` makes sure that the search index has all
+    documents of the store, which takes a look at each. Raises the store's errors: ``StoreNotFound``,
     ``ModelMismatch`` and ``RecipeMismatch`` among them.
     """
     try:
@@ -95,7 +104,7 @@ def open_workspace(
     else:
         with _closed_on_error(store):
             handle, recipe = _match(store, request, make_handle, force)
-    with store, SearchIndex(request.store_dir / SEARCH_FILE, readonly=store.readonly) as search:
+    with store, open_search(store, lambda ids: handle.codec.text(ids), complete=searchable) as search:
         yield Workspace(store, search, handle, recipe)
 
 
@@ -108,6 +117,7 @@ def _open(store_dir: Path) -> ChunkStore:
 
 def _create(request: WorkspaceRequest, make_handle: MakeHandle) -> tuple[ChunkStore, ModelHandle, Recipe]:
     handle = make_handle(request.model, request.dtype)
+    handle.require_supported()
     recipe = make_recipe(request.bits, request.contexts, handle.head_dim)
     store = ChunkStore.open_or_create(request.store_dir, _identity(handle, recipe))
     store.put_meta(MODEL_META, json.dumps({"model": request.model, "dtype": handle.dtype}).encode())

@@ -1,5 +1,6 @@
 """The main job's model, SmolLM2-135M-Instruct: fp32 to a thousandth, bf16 within bf16's own noise."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,13 @@ pytestmark = pytest.mark.model
 # the logits are about 20, summed over 30 layers in another order
 TOLERANCE = 1e-3
 LENGTH = 280
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _two_threads() -> Iterator[None]:
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,7 @@ from transformers.utils import logging
 
 from kvboost_cli.model.load import LoadedModel, load_model
 
-torch.set_num_threads(2)
+torch.set_num_threads(1)  # the operations are tiny: threads would only wait for each other
 logging.disable_progress_bar()
 
 CPU = torch.device("cpu")

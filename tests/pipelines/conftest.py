@@ -1,12 +1,12 @@
 """Lets the tests here share `tiny_models` and `samples`: pytest's importlib mode adds no paths."""
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "model")]
+sys.path.insert(0, str(Path(__file__).parents[1] / "model"))
+sys.path.insert(0, str(Path(__file__).parent))
 
 from samples import Desk
 from tiny_models import TinyModels
@@ -19,6 +19,6 @@ def tiny_models(tmp_path_factory: pytest.TempPathFactory) -> TinyModels:
 
 
 @pytest.fixture
-def desk(tiny_models: TinyModels, tmp_path: Path) -> Iterator[Desk]:
+def desk(tiny_models: TinyModels, tmp_path: Path) -> Desk:
     """A folder of documents, a place for a store, and the tiny Llama."""
-    yield Desk(tmp_path, tiny_models.path("llama"))
+    return Desk(tmp_path, tiny_models.path("llama"))

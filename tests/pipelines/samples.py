@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import lmdb
 import torch
 from torch import Tensor
 
@@ -16,14 +17,14 @@ from kvboost_cli.pipelines.indexing import IndexEvent, IndexRequest, index_docum
 from kvboost_cli.pipelines.tally import IndexTally
 from kvboost_cli.pipelines.workspace import Workspace, WorkspaceRequest, open_workspace
 
-WORDS = (
-    "valley river bench tool cache token mirror garden signal ladder harbour winter copper lantern meadow "
-    "engine paper window thread basket"
-).split()
+WORDS = [
+    "valley", "river", "bench", "tool", "cache", "token", "mirror", "garden", "signal", "ladder", "harbour",
+    "winter", "copper", "lantern", "meadow", "engine", "paper", "window", "thread", "basket",
+]  # fmt: skip
 
 
-def make_text(seed: int, num_paragraphs: int = 12) -> str:
-    """Paragraphs of some 40 words, about 130 tokens each for the tiny tokenizer."""
+def make_text(seed: int, num_paragraphs: int = 4) -> str:
+    """Paragraphs of some 40 words, about 180 tokens each for the tiny tokenizer."""
     source = random.Random(seed)
     paragraphs = (" ".join(source.choices(WORDS, k=40)).capitalize() + "." for _ in range(num_paragraphs))
     return "\n\n".join(paragraphs) + "\n"
@@ -86,6 +87,16 @@ class Desk:
         for event in events:
             tally.add(event)
         return tally, events
+
+    def damage(self, key: bytes, layer: int | None = None, database: str = "chunks") -> None:
+        """Flip a bit in a record's header, or in a layer of it, behind the store's back."""
+        place = key if layer is None else key + layer.to_bytes(2, "big")
+        with lmdb.open(str(self.root / "store"), map_size=1 << 30, max_dbs=7, create=False) as environment:
+            handle = environment.open_db(database.encode(), create=False)
+            with environment.begin(write=True, db=handle) as transaction:
+                data = bytearray(transaction.get(place))
+                data[len(data) // 2] ^= 0x40
+                transaction.put(place, bytes(data))
 
     def names(self) -> list[str]:
         """The stored documents, by their place below the folder of documents."""

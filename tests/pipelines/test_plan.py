@@ -114,6 +114,12 @@ def test_a_ratio_of_one_repairs_all_of_several_documents() -> None:
     assert repair_selective(plan, 1.0) == plan.positions_with(Hit.CONTENT)
 
 
+def test_a_ratio_of_one_repairs_all_of_a_document_with_a_miss_in_it() -> None:
+    sizes = SegmentSizes(2, [20, 30, 40], [0, 1, 2], [Hit.CONTENT, Hit.MISS, Hit.CONTENT])
+    plan = plan_stitch(3, Hit.EXACT, [sizes], 2)
+    assert repair_selective(plan, 1.0) == plan.positions_with(Hit.CONTENT)
+
+
 @given(PLANS)
 def test_a_ratio_of_zero_repairs_nothing(plan: StitchPlan) -> None:
     assert repair_selective(plan, 0.0) == []
@@ -127,6 +133,7 @@ def test_a_larger_ratio_repairs_no_less(plan: StitchPlan, one: float, other: flo
 
 def test_planning_needs_no_torch() -> None:
     modules = ("plan", "repair", "report", "windows", "excerpt", "fillers", "recipe", "clock")
-    script = f"import sys; [__import__('kvboost_cli.pipelines.' + name) for name in {modules}]; print('torch' in sys.modules)"
+    imports = "".join(f"import kvboost_cli.pipelines.{name}\n" for name in modules)
+    script = f"{imports}import sys\nprint('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
