@@ -54,7 +54,7 @@ class Settings:
     top_k: Annotated[int, Ge(1)] = 4
     max_tokens: Annotated[int, Ge(1)] = 256
     temperature: Annotated[float, Ge(0)] = 0.0
-    repair: Literal["auto", "none", "selective"] = "auto"
+    repair: Literal["auto", "none", "selective", "cacheblend", "question"] = "auto"
     ratio: Annotated[float, Gt(0), Le(1)] | None = None
     system: str | None = None
     device: Literal["auto", "cuda", "mps", "cpu"] = "auto"

@@ -14,7 +14,7 @@ show() {
 
 show kvboost models pull
 show kvboost index docs "$handbook" --store "$store"
-show kvboost ask "Which port does the Lantern API listen on, and who is called when it is down?" \
+show kvboost ask "How long does a full restore of the database take?" \
     -d "$handbook/releases.md" -d "$handbook/services.md" -d "$handbook/on-call.md" -d "$handbook/backups.md" \
-    --store "$store" --verify
+    --store "$store" --max-tokens 64 --verify
 show kvboost stats --store "$store"

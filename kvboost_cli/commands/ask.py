@@ -43,7 +43,9 @@ def ask(
     ] = None,
     store: options.Store = None,
     model: options.Model = None,
-    repair: Annotated[str | None, typer.Option(metavar="auto|none|selective", help="What to recompute.")] = None,
+    repair: Annotated[
+        str | None, typer.Option(metavar="auto|none|selective|cacheblend|question", help="What to recompute.")
+    ] = None,
     ratio: Annotated[float | None, typer.Option(metavar="R", help="Share of reused tokens to recompute.")] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Full prefill; the store is not used.")] = False,
     verify: Annotated[bool, typer.Option("--verify", help="Run full prefill, too, and compare.")] = False,
@@ -88,7 +90,11 @@ def ask(
 
 def _read_question(question: str) -> str:
     """The question as text; bytes that are no UTF-8 become replacement characters."""
+    from ..pipelines.errors import EmptyQuestion
+
     data = sys.stdin.buffer.read() if question == STDIN else os.fsencode(question)
+    if not data.strip():  # told before torch is imported
+        raise EmptyQuestion(f"the question is empty: {data.decode()!r}")
     return data.decode("utf-8", "replace")
 
 

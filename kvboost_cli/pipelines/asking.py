@@ -15,7 +15,7 @@ from store import DamagedRecord
 
 from ..model.cache import ScatterCache
 from ..model.decode import Sampler, decode_tokens, make_sampler
-from ..model.forward import adopt_cache, forward_tokens, full_prefill
+from ..model.forward import adopt_cache, full_prefill
 from ..model.load import LoadedModel
 from .asked import AskedDocument, found_documents, named_documents
 from .clock import PhaseClock
@@ -23,7 +23,7 @@ from .errors import EmptyQuestion, NothingFound
 from .lookup import Found, Prompt, build_prompt, find_stored, nothing_stored, plan_prompt, require_room
 from .plan import Hit, StitchPlan
 from .prompt import tail_ids
-from .repair import STRATEGIES, effective_name
+from .repairing import REPAIRS, Repaired, RepairTask, effective_name
 from .stitch import StoredChunk, load_chunks, load_preamble
 from .workspace import Workspace
 
@@ -141,10 +141,19 @@ def _prefill(
 
 
 def _stitch(workspace: Workspace, prompt: Prompt, request: AskRequest, kv: ScatterCache, clock: PhaseClock) -> Stitched:
+    model = workspace.handle.loaded
     plan, found, damaged = load_stored(workspace, prompt, kv, clock)
-    repaired = STRATEGIES[effective_name(request.repair)](plan, request.ratio)
-    logits = compute_fresh(workspace.handle.loaded, prompt, plan, repaired, kv, clock)
-    return Stitched(prompt, plan, found, kv, logits, len(repaired), damaged)
+    repair = REPAIRS[effective_name(request.repair)]
+    repaired = repair(RepairTask(model, prompt.token_ids, plan, kv, request.ratio))
+    clock.lap(_name_pass(plan, repaired))
+    return Stitched(prompt, plan, found, kv, repaired.logits, len(repaired.positions), damaged)
+
+
+def _name_pass(plan: StitchPlan, repaired: Repaired) -> str:
+    """The phase of the pass that computes all that has no KV: named for documents if some miss, else for repair."""
+    if any(chunk.hit is Hit.MISS for chunk in plan.chunks):
+        return "encode_missing_s"
+    return "repair_s" if repaired.positions else "first_token_s"
 
 
 def load_stored(
@@ -174,27 +183,3 @@ def _stored_chunks(prompt: Prompt, plan: StitchPlan, found: Found) -> list[Store
         for placed, chunk, header in zip(plan.chunks, prompt.chunks, found.chunks, strict=True)
         if header is not None
     ]
-
-
-def compute_fresh(
-    model: LoadedModel,
-    prompt: Prompt,
-    plan: StitchPlan,
-    repaired: Sequence[int],
-    kv: ScatterCache,
-    clock: PhaseClock,
-) -> Tensor:
-    """Compute every token without KV, the repaired ones and the tail; returns logits [vocabulary].
-
-    All go in one pass, since each pass reads all weights, so its time is one phase: named for documents without
-    KV if there are any, else for repair if there is any.
-    """
-    rows = sorted({*plan.fresh_positions(), *repaired, *plan.tail})
-    logits = forward_tokens(model, _pick(prompt.token_ids, rows, model), rows, kv)[0, -1]
-    has_misses = any(chunk.hit is Hit.MISS for chunk in plan.chunks)
-    clock.lap("encode_missing_s" if has_misses else "repair_s" if repaired else "first_token_s")
-    return logits
-
-
-def _pick(token_ids: Sequence[int], positions: Sequence[int], model: LoadedModel) -> Tensor:
-    return torch.tensor([[token_ids[position] for position in positions]], device=model.device)

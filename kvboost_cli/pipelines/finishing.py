@@ -10,7 +10,7 @@ from .asking import Answer, AskRequest, Stitched
 from .encoding import exact_record
 from .plan import Hit, Segment
 from .prepare import PreparedDocument
-from .repair import effective_name
+from .repairing import effective_name
 from .report import AskReport, DocumentReport, Verification, count_tokens
 from .verify import compute_reference, measure_divergence, summarize
 from .workspace import Workspace

@@ -1,13 +1,11 @@
-"""Which reused tokens are recomputed in the real prompt.
+"""Which reused tokens the plan alone says to recompute. Integers only; the strategies are in ``repairing``.
 
-A strategy is a function ``(plan, ratio) -> positions``, ascending and all of them content hits.
+A choice is a function ``(plan, ratio) -> positions``, ascending and all of them content hits.
 """
 
-from collections.abc import Callable
+from collections.abc import Iterator
 
-from .plan import Hit, Segment, StitchPlan
-
-RepairStrategy = Callable[[StitchPlan, float | None], list[int]]
+from .plan import Hit, StitchPlan
 
 DEFAULT_HEAD_TOKENS = 16
 """Tokens repaired at a segment's head without ``--ratio``; docs/fidelity.md has the measurements."""
@@ -21,27 +19,26 @@ def repair_none(_plan: StitchPlan, _ratio: float | None) -> list[int]:
 def repair_selective(plan: StitchPlan, ratio: float | None) -> list[int]:
     """The first tokens of each document segment and those after each seam (SelectiveRecompute).
 
-    With a ``ratio`` the heads share ``ratio`` of all reused tokens equally; without, each has 16.
+    Without a ``ratio`` each of these heads has 16 tokens; with one, ``ratio`` of all reused tokens are shared out,
+    those nearest to their heads first, so that 1.0 is all of them.
     """
-    reused = set(plan.positions_with(Hit.CONTENT))
-    heads = [start for segment in plan.segments for start in _heads(segment)]
-    length = DEFAULT_HEAD_TOKENS if ratio is None else round(ratio * len(reused) / max(1, len(heads)))
-    chosen = {start + offset for start in heads for offset in range(length)}
-    return sorted(chosen & reused)
+    if ratio is None:
+        return segment_heads(plan, DEFAULT_HEAD_TOKENS)
+    nearest = sorted((distance, place) for place, distance in _distances(plan))
+    budget = round(ratio * len(nearest))
+    return sorted(place for _distance, place in nearest[:budget])
 
 
-def _heads(segment: Segment) -> list[int]:
-    first = [segment.chunks[0].start] if segment.chunks else []
-    return [*first, *segment.seams]
+def segment_heads(plan: StitchPlan, length: int) -> list[int]:
+    """The content hits less than ``length`` tokens behind the head of a document segment or a seam."""
+    return [place for place, distance in _distances(plan) if distance < length]
 
 
-STRATEGIES: dict[str, RepairStrategy] = {"none": repair_none, "selective": repair_selective}
-"""By the name that ``--repair`` takes and reports show."""
-
-AUTO = "selective"
-"""What ``--repair auto`` stands for: the best by measurement, see docs/fidelity.md."""
-
-
-def effective_name(name: str) -> str:
-    """The strategy behind a name: ``effective_name("auto") == "selective"``."""
-    return AUTO if name == "auto" else name
+def _distances(plan: StitchPlan) -> Iterator[tuple[int, int]]:
+    """Each content hit's position, ascending, with its distance from the last head before it."""
+    for segment in plan.segments:
+        seams, head = set(segment.seams), segment.header.stop
+        for chunk in segment.chunks:
+            head = chunk.start if chunk.start in seams else head
+            if chunk.hit is Hit.CONTENT:
+                yield from ((place, place - head) for place in chunk.positions)

@@ -23,18 +23,18 @@ from kvboost_cli.model.load import choose_device, choose_dtype, load_model
 DYNAMIC = {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 2.0}
 REFUSED: dict[str, tuple[PreTrainedConfig, str]] = {
     "dynamic NTK": (LlamaConfig(**SIZES, rope_parameters=DYNAMIC), r"dynamic NTK .*: dynamic$"),
-    "learned positions": (GPT2Config(n_layer=2, n_head=2, n_embd=32), r"architectures .* not: gpt2$"),
-    "windowed Mistral": (MistralConfig(**SIZES, sliding_window=64), r"Sliding-window .* window 64$"),
+    "learned positions": (GPT2Config(n_layer=2, n_head=2, n_embd=32), r"(?i)architectures .* not: gpt2$"),
+    "windowed Mistral": (MistralConfig(**SIZES, sliding_window=64), r"sliding-window .* window 64$"),
     "windowed Qwen2": (
         Qwen2Config(**SIZES, use_sliding_window=True, sliding_window=32, max_window_layers=1),
-        r"Sliding-window .* window 32$",
+        r"sliding-window .* window 32$",
     ),
     "windowed Qwen3": (
         Qwen3Config(**SIZES, use_sliding_window=True, sliding_window=32, max_window_layers=0),
-        r"Sliding-window .* window 32$",
+        r"sliding-window .* window 32$",
     ),
-    "windowed Phi-3": (Phi3Config(**SIZES, sliding_window=64), r"Sliding-window .* window 64$"),
-    "not in the table": (GemmaConfig(**SIZES), r"architectures .* not: gemma$"),
+    "windowed Phi-3": (Phi3Config(**SIZES, sliding_window=64), r"sliding-window .* window 64$"),
+    "not in the table": (GemmaConfig(**SIZES), r"(?i)architectures .* not: gemma$"),
 }
 
 

@@ -78,6 +78,7 @@ CONFIGS: dict[str, Callable[[], PreTrainedConfig]] = {
     "phi3-partial": lambda: Phi3Config(**SIZES, rope_parameters=dict(PARTIAL)),
 }
 ARCHITECTURES = tuple(CONFIGS)
+CONFIGS["llama-deep"] = lambda: LlamaConfig(**{**SIZES, "num_hidden_layers": 4})
 
 
 def make_model(config: PreTrainedConfig, seed: int = 0) -> PreTrainedModel:

@@ -11,11 +11,12 @@ from torch import Tensor
 
 from kvboost_cli.model.cache import ScatterCache
 from kvboost_cli.pipelines.asked import named_documents
-from kvboost_cli.pipelines.asking import compute_fresh, load_stored, start_answer
+from kvboost_cli.pipelines.asking import load_stored, start_answer
 from kvboost_cli.pipelines.clock import PhaseClock
 from kvboost_cli.pipelines.lookup import Prompt, build_prompt
 from kvboost_cli.pipelines.plan import Hit, StitchPlan
 from kvboost_cli.pipelines.prompt import tail_ids
+from kvboost_cli.pipelines.repairing import RepairTask, recompute
 from kvboost_cli.pipelines.workspace import Workspace
 
 # fp32 in another order of sums; keys near 300 (Qwen2) make that more visible
@@ -32,10 +33,10 @@ def make_prompt(workspace: Workspace, paths: Sequence[Path]) -> Prompt:
 def repair_everything(workspace: Workspace, prompt: Prompt) -> tuple[StitchPlan, Tensor]:
     """The plan, and the logits with every reused token recomputed."""
     model = workspace.handle.loaded
-    clock = PhaseClock(model.synchronize)
     kv = ScatterCache(model.geometry, len(prompt.token_ids), model.dtype, model.device)
-    plan, _found, _damaged = load_stored(workspace, prompt, kv, clock)
-    return plan, compute_fresh(model, prompt, plan, plan.positions_with(Hit.CONTENT), kv, clock)
+    plan, _found, _damaged = load_stored(workspace, prompt, kv, PhaseClock(model.synchronize))
+    task = RepairTask(model, prompt.token_ids, plan, kv, None)
+    return plan, recompute(task, plan.positions_with(Hit.CONTENT)).logits
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2, 3), (2, 0, 3, 1), (1, 1, 0)])

@@ -13,7 +13,7 @@ from kvboost_cli.pipelines.errors import (
     AmbiguousDocument,
     DocumentNotFound,
     EmptyQuestion,
-    NoDocuments,
+    NothingFound,
     PromptTooLong,
 )
 from kvboost_cli.pipelines.finishing import make_report
@@ -169,7 +169,7 @@ def test_search_picks_the_documents_that_have_the_questions_words(desk: Desk) ->
         request = ask_request(question="Where is the walrus, where the heron?", top_k=2)
         names = {Path(document.name).stem for document in start_answer(workspace, request).stitched.prompt.documents}
         assert names == {"walrus", "heron"}
-        with pytest.raises(NoDocuments, match=r"no indexed document has a word of the question: xylophone\?$"):
+        with pytest.raises(NothingFound, match=r"no indexed document has a word of the question: xylophone\?$"):
             start_answer(workspace, ask_request(question="xylophone?"))
 
 

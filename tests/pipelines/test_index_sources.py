@@ -49,13 +49,22 @@ def test_a_pdf_that_cannot_be_read_does_not_stop_the_rest(desk: Desk) -> None:
     assert desk.names() == ["z.md"]
 
 
-def test_a_document_that_fails_now_keeps_its_former_state_even_when_pruning(desk: Desk) -> None:
+def test_pruning_keeps_a_document_that_only_fails_now(desk: Desk) -> None:
+    path = desk.write("notes", make_text(1))
+    desk.index()
+    path.write_bytes(b"%PDF-1.7\nnothing of a PDF follows\n")
+    tally, _ = desk.index(prune=True)
+    assert (tally.num_failed, tally.changes["removed"]) == (1, 0)
+    assert desk.names() == ["notes"]
+
+
+def test_pruning_removes_a_document_that_became_none(desk: Desk) -> None:
     path = desk.write("a.md", make_text(1))
     desk.index()
     path.write_bytes(b"\x00\x01\x02" * 500)
     tally, _ = desk.index(prune=True)
-    assert (len(tally.skipped), tally.changes["removed"]) == (1, 0)
-    assert desk.names() == ["a.md"]
+    assert (tally.num_failed, tally.changes["removed"]) == (0, 1)
+    assert desk.names() == []
 
 
 def test_standard_input_is_a_document(desk: Desk) -> None:

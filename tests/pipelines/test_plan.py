@@ -7,10 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvboost_cli.pipelines.plan import Hit, SegmentSizes, StitchPlan, plan_stitch
-from kvboost_cli.pipelines.repair import DEFAULT_HEAD_TOKENS, STRATEGIES, repair_none, repair_selective
+from kvboost_cli.pipelines.repair import DEFAULT_HEAD_TOKENS, repair_none, repair_selective
 from kvboost_cli.pipelines.report import count_tokens
 
 HITS = st.sampled_from(Hit)
+CHOICES = {"none": repair_none, "selective": repair_selective}
 
 
 @st.composite
@@ -75,16 +76,16 @@ def test_seams_stand_where_a_chunk_does_not_follow_its_predecessor() -> None:
     assert [segment.seams for segment in plan.segments] == [(23, 33), ()]
 
 
-@given(PLANS, RATIOS, st.sampled_from(sorted(STRATEGIES)))
+@given(PLANS, RATIOS, st.sampled_from(sorted(CHOICES)))
 def test_only_reused_tokens_are_repaired_each_once(plan: StitchPlan, ratio: float | None, name: str) -> None:
-    repaired = STRATEGIES[name](plan, ratio)
+    repaired = CHOICES[name](plan, ratio)
     assert repaired == sorted(set(repaired))
     assert set(repaired) <= set(plan.positions_with(Hit.CONTENT))
 
 
-@given(PLANS, RATIOS, st.sampled_from(sorted(STRATEGIES)), st.integers(0, 9))
+@given(PLANS, RATIOS, st.sampled_from(sorted(CHOICES)), st.integers(0, 9))
 def test_token_counts_sum_to_the_prompt(plan: StitchPlan, ratio: float | None, name: str, generated: int) -> None:
-    counts = count_tokens(plan, len(STRATEGIES[name](plan, ratio)), generated)
+    counts = count_tokens(plan, len(CHOICES[name](plan, ratio)), generated)
     assert counts.exact + counts.reused + counts.repaired + counts.prefilled == counts.prompt == plan.num_tokens
     assert min(counts.exact, counts.reused, counts.repaired, counts.prefilled) >= 0
     assert counts.generated == generated
