@@ -149,11 +149,13 @@ def _answer(workspace: "Workspace", request: "AskRequest", *, stream: bool) -> "
 def _keep(workspace: "Workspace", answer: "Answer", report: "AskReport") -> None:
     """Store what had to be computed, unless the store cannot be written."""
     from .. import console
+    from ..documents import Skipped
     from ..pipelines import finishing
 
     if workspace.store.readonly:
         console.warn(f"the store is read-only, so nothing was kept: {workspace.store.path}")
         return
-    for _event in finishing.write_back(workspace, answer.stitched):
-        pass
+    for event in finishing.write_back(workspace, answer.stitched):
+        if isinstance(event, Skipped):
+            console.warn(f"{event.reason}: {event.path}")
     finishing.record_ask(workspace, report)

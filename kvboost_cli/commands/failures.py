@@ -28,7 +28,7 @@ _RETRY = "run the same command again"
 
 FAILURES: Mapping[str, Failure] = {
     # settings
-    "SettingsError": Failure(2, "correct the flag, variable or file that it names"),
+    "SettingsError": Failure(2, "correct the flag, variable or file that it names; `kvboost path` lists the files"),
     # kvboost_cli.model
     "ModelNotFound": Failure(
         1, "run `kvboost models pull` for the default model, or give --model a directory or a hub id"

@@ -69,8 +69,13 @@ class TextCodec:
             yield rest
 
     def frame(self, system: str | None) -> PromptFrame:
-        """Preamble and closing ids. Without a chat template the frame is BOS and an empty closing."""
+        """Preamble and closing ids. Without a chat template the frame is BOS and an empty closing.
+
+        Raises ``ModelUnsupported`` if the template has no place for the user's or the system message.
+        """
         if self._template is None:
+            if system is not None:
+                raise ModelUnsupported("the model has no chat template, and so no place for a system message")
             return PromptFrame(self._bos_ids(), ())
         rendered = _render(self._template, self._config, with_system=system is not None)
         before, user, after = rendered.partition(USER_MARK)

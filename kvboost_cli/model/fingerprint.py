@@ -7,7 +7,9 @@ files are remembered by path, size, inode and modification time.
 
 import json
 import os
+import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from blake3 import blake3
 from .errors import ModelNotFound
 
 IDENTITY_FILES = ("config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
+HEX_DIGEST = re.compile("[0-9a-f]{64}")
 CONFIG_NOISE = frozenset({"_name_or_path", "transformers_version", "torch_dtype", "dtype", "use_cache"})
 
 
@@ -80,14 +83,20 @@ def _read_memory(path: Path) -> dict[str, str]:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return content if isinstance(content, dict) else {}
+    if not isinstance(content, dict):
+        return {}
+    return {
+        mark: digest for mark, digest in content.items() if isinstance(digest, str) and HEX_DIGEST.fullmatch(digest)
+    }
 
 
 def _write_memory(path: Path, digests: Mapping[str, str]) -> None:
+    """Remember the digests if that can be done: without it the weights are only hashed again."""
     temporary = path.with_name(f"{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary.write_text(json.dumps(digests), encoding="utf-8")
         temporary.replace(path)
     except OSError:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)

@@ -36,14 +36,14 @@ def write_kv(
     token_ids: Tensor,
     positions: Sequence[int],
     kv: ScatterCache,
-    scores: Tensor | None = None,
+    recording: object = None,
 ) -> None:
     """Like ``forward_tokens``, for the KV alone: the output head does not run.
 
-    ``scores`` fp32 [keys] goes to an attention that records what it sees (``scoring``).
+    A ``recording`` goes to an attention that records what it sees (``scoring``).
     """
-    recording = {} if scores is None else {"kvboost_scores": scores}
-    _run(model, model.backbone, token_ids, positions, kv, **recording)
+    options = {} if recording is None else {"kvboost_recording": recording}
+    _run(model, model.backbone, token_ids, positions, kv, **options)
 
 
 def full_prefill(model: LoadedModel, token_ids: Tensor) -> tuple[Tensor, DynamicCache]:
@@ -70,7 +70,7 @@ def _run(
     token_ids: Tensor,
     positions: Sequence[int],
     kv: ScatterCache,
-    **options: int | Tensor,
+    **options: object,
 ) -> Any:
     kv.write_at(positions)
     rows = torch.tensor(positions, device=model.device)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 from transformers.utils import logging
@@ -54,6 +55,13 @@ class LoadedModel:
         half, scaling = cos.shape[-1] // 2, rotary.attention_scaling
         return cos[0, :, :half] / scaling, sin[0, :, :half] / scaling
 
+    def rope_variant(self, num_positions: int) -> int:
+        """Which set of rotary factors a prompt of this length uses: longrope has two, everything else one (0)."""
+        rope = getattr(self.module.config, "rope_parameters", None) or {}
+        if rope.get("rope_type") != "longrope":
+            return 0
+        return int(num_positions > rope["original_max_position_embeddings"])
+
     def synchronize(self) -> None:
         """Wait until the device has done all that was asked, so that a clock can be read."""
         if self.device.type == "cuda":
@@ -96,7 +104,7 @@ def load_model(model_dir: Path, device: torch.device, dtype_name: str) -> Loaded
         module = AutoModelForCausalLM.from_pretrained(
             model_dir, config=config, dtype=dtype, local_files_only=True, attn_implementation="sdpa"
         )
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, SafetensorError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise ModelUnsupported(f"the model cannot be loaded ({reason}): {model_dir}") from error
     nn.Module.to(module.requires_grad_(False), device)

@@ -6,6 +6,7 @@ keeps one number per key: the largest probability that any query, head and score
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -24,17 +25,30 @@ class _EnoughLayers(Exception):
     """Ends a pass before the layer that raises it."""
 
 
-def score_keys(
-    model: LoadedModel, token_ids: Tensor, positions: Sequence[int], kv: ScatterCache, num_layers: int
-) -> Tensor:
-    """Run tokens at ascending ``positions`` through the first ``num_layers`` layers and score all keys they see.
+@dataclass(frozen=True)
+class Recording:
+    """Where attention is recorded: ``scores`` fp32 [keys], raised by the pass's rows from ``first_row`` on."""
 
-    ``token_ids`` int64 [1, tokens]. Writes the tokens' KV in those layers. Returns fp32 [keys], one score in 0 .. 1
-    for each position up to the last one's.
+    scores: Tensor
+    first_row: int
+
+
+def score_keys(
+    model: LoadedModel,
+    token_ids: Tensor,
+    positions: Sequence[int],
+    kv: ScatterCache,
+    num_layers: int,
+    num_scoring: int,
+) -> Tensor:
+    """Run tokens at ascending ``positions`` through the first ``num_layers`` layers; the last ones score all keys.
+
+    ``token_ids`` int64 [1, tokens]; the last ``num_scoring`` of them are the question. Writes the tokens' KV in those
+    layers. Returns fp32 [keys], one score in 0 .. 1 for each position up to the last one's.
     """
     scores = torch.zeros(positions[-1] + 1, device=model.device)
     with attention.switched(model.module, NAME), _stop_before(model, num_layers), suppress(_EnoughLayers):
-        write_kv(model, token_ids, positions, kv, scores=scores)
+        write_kv(model, token_ids, positions, kv, recording=Recording(scores, len(positions) - num_scoring))
     return scores
 
 
@@ -63,11 +77,11 @@ def scoring_attention(
     _attention_mask: Tensor | None,
     *,
     kvboost_blocks: tuple[QueryBlock, ...],
-    kvboost_scores: Tensor,
+    kvboost_recording: Recording,
     scaling: float,
     **_kwargs: object,
 ) -> tuple[Tensor, None]:
-    """Attention as ``attention.blockwise_attention`` computes it, which also raises ``kvboost_scores`` in place."""
+    """Attention as ``attention.blockwise_attention`` computes it, which also raises the recording's scores in place."""
     outputs = []
     for block in kvboost_blocks:
         rows = query[:, :, block.first : block.last]
@@ -76,11 +90,21 @@ def scoring_attention(
         if block.mask is not None:
             logits += block.mask
         probabilities = logits.softmax(-1)
-        seen = kvboost_scores[: block.num_keys]
-        torch.maximum(seen, probabilities.amax((0, 1, 2)), out=seen)
+        _record(kvboost_recording, block, probabilities)
         out = probabilities.to(value.dtype) @ value[:, :, : block.num_keys]
         outputs.append(out.reshape(*rows.shape[:3], value.shape[-1]))
     return torch.cat(outputs, dim=2).transpose(1, 2), None
+
+
+def _record(recording: Recording, block: QueryBlock, probabilities: Tensor) -> None:
+    """Raise the scores by a block's ``probabilities``, [1, kv_heads, folds * queries, keys]."""
+    num_queries = block.last - block.first
+    batch, kv_heads, _folded, num_keys = probabilities.shape
+    by_query = probabilities.view(batch, kv_heads, -1, num_queries, num_keys)
+    scoring = by_query[:, :, :, max(0, recording.first_row - block.first) :]
+    if scoring.shape[3]:
+        seen = recording.scores[: block.num_keys]
+        torch.maximum(seen, scoring.amax((0, 1, 2, 3)), out=seen)
 
 
 AttentionInterface.register(NAME, scoring_attention)

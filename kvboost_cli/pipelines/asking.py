@@ -161,10 +161,11 @@ def load_stored(
 ) -> tuple[StitchPlan, Found, frozenset[bytes]]:
     """Fill the cache with all that the store has; a record that proves damaged becomes a miss."""
     model, recipe = workspace.handle.loaded, workspace.recipe
+    variant = model.rope_variant(len(prompt.token_ids))
     damaged: set[bytes] = set()
     while True:
         with workspace.store.snapshot() as snapshot:
-            found = find_stored(snapshot, prompt, workspace.handle.fingerprint, damaged)
+            found = find_stored(snapshot, prompt, workspace.handle.fingerprint, variant, damaged)
             plan = plan_prompt(prompt, found)
             clock.lap("lookup_s")
             try:

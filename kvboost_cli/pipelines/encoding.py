@@ -55,11 +55,12 @@ class Encoder:
         return 0 if self._model.device.type == "cpu" else GPU_BATCH_TOKENS // max(1, self._recipe.contexts)
 
     def preamble_record(self) -> ChunkRecord | None:
-        """The exact KV of the store's own preamble, which every prompt without ``--system`` begins with."""
+        """The exact KV of the store's own preamble, which prompts without ``--system`` begin with."""
         if not self._preamble:
             return None
         prefix = encode_prefix(self._model, self._preamble)
-        return exact_record(self._model, self._fingerprint, self._recipe, self._preamble, prefix.layers)
+        key = preamble_key(self._fingerprint, self._preamble, rope_variant=0)
+        return exact_record(key, self._model, self._fingerprint, self._recipe, self._preamble, prefix.layers)
 
     def encode(self, documents: Iterable[tuple[PreparedDocument, frozenset[bytes]]]) -> Iterator[list[ChunkRecord]]:
         """Records of the missing chunks of all documents, batch by batch."""
@@ -70,9 +71,10 @@ class Encoder:
     def _plan_jobs(self, prepared: PreparedDocument, missing: frozenset[bytes]) -> Iterator[_Job]:
         chunks = prepared.chunks
         sizes = [len(chunk.token_ids) for chunk in chunks]
-        absent = [key in missing for key in prepared.keys]
+        first_places = {key: place for place, key in reversed(list(enumerate(prepared.keys)))}
+        absent = [key in missing and first_places[key] == place for place, key in enumerate(prepared.keys)]
         prefixes = self._prefixes_of(prepared.document.content_hash)
-        for plan in plan_windows(sizes, absent, self._recipe.window_tokens, self._recipe.overlap_tokens):
+        for plan in plan_windows(sizes, absent, self._window_tokens(prefixes), self._recipe.overlap_tokens):
             kept = [(prepared.keys[index], chunks[index].token_ids) for index in range(plan.first, plan.last)]
             yield _Job(
                 EncodeWindow(
@@ -82,6 +84,11 @@ class Encoder:
                 prefixes,
                 tuple(kept),
             )
+
+    def _window_tokens(self, prefixes: Sequence[PrefixKV]) -> int:
+        """The recipe's window, or what the model's context leaves of it."""
+        room = self._model.geometry.max_positions - prefixes[0].num_tokens - self._recipe.overlap_tokens
+        return min(self._recipe.window_tokens, room)
 
     def _prefixes_of(self, content_hash: str) -> tuple[PrefixKV, ...]:
         if self._recipe.contexts == 0:
@@ -144,6 +151,7 @@ class Encoder:
 
 
 def exact_record(
+    key: bytes,
     model: LoadedModel,
     fingerprint: ModelFingerprint,
     recipe: Recipe,
@@ -153,7 +161,7 @@ def exact_record(
     """A positional record of a prompt's first tokens: per layer keys, rotated, and values, unquantized."""
     shape = layer_shape(model, recipe.unquantized, len(token_ids))
     return build_record(
-        preamble_key(fingerprint, token_ids),
+        key,
         [encode_layer(keys, values, shape) for keys, values in layers],
         fingerprint=fingerprint.digest,
         recipe=recipe.digest,

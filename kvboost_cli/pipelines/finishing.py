@@ -5,9 +5,11 @@ from collections.abc import Iterator
 
 from store import AskEntry, ChunkRecord
 
-from .asked import reread
+from ..documents import DocumentError, Skipped
+from .asked import AskedDocument, reread
 from .asking import Answer, AskRequest, Stitched
 from .encoding import exact_record
+from .errors import DocumentNotFound
 from .plan import Hit, Segment
 from .prepare import PreparedDocument
 from .repairing import effective_name
@@ -62,11 +64,19 @@ def verify_answer(workspace: Workspace, answer: Answer) -> Verification:
     return summarize(workspace.handle.codec, reference, divergence, answer.token_ids, ttft_s)
 
 
-def write_back(workspace: Workspace, stitched: Stitched) -> Iterator[Indexed | Encoded]:
-    """Store the preamble's exact KV and, by the encoder of ``index``, the documents that lacked chunks."""
+def write_back(workspace: Workspace, stitched: Stitched) -> Iterator[Indexed | Encoded | Skipped]:
+    """Store the preamble's exact KV and, by the encoder of ``index``, the documents that lacked chunks.
+
+    A document whose stored record was damaged and whose file is gone is skipped.
+    """
     if stitched.found.preamble is None and stitched.prompt.preamble:
         workspace.store.put_position(_preamble_record(workspace, stitched))
-    lacking = list(_lacking_documents(workspace, stitched))
+    lacking: list[PreparedDocument] = []
+    for document in {document.name: document for document in stitched.prompt.documents}.values():
+        try:
+            lacking.extend(_lacking(workspace, document, stitched.damaged))
+        except (DocumentNotFound, DocumentError) as error:
+            yield Skipped(document.name, f"a record is damaged and cannot be made anew ({error})", failed=True)
     if not lacking:
         return
     workspace.ensure_pool(lambda: [(item.document.content_hash, _token_ids(item)) for item in lacking])
@@ -76,13 +86,13 @@ def write_back(workspace: Workspace, stitched: Stitched) -> Iterator[Indexed | E
     yield from writer.flush()
 
 
-def _lacking_documents(workspace: Workspace, stitched: Stitched) -> Iterator[PreparedDocument]:
-    """Documents read from disk for this prompt, and those of which a record proved damaged."""
-    for document in {document.name: document for document in stitched.prompt.documents}.values():
-        if document.prepared is not None:
-            yield document.prepared
-        elif any(chunk.key in stitched.damaged for chunk in document.chunks):
-            yield reread(workspace, document.name)
+def _lacking(workspace: Workspace, document: AskedDocument, damaged: frozenset[bytes]) -> list[PreparedDocument]:
+    """The document, if it was read from disk for this prompt or if a record of it proved damaged."""
+    if document.prepared is not None:
+        return [document.prepared]
+    if any(chunk.key in damaged for chunk in document.chunks):
+        return [reread(workspace, document.name)]
+    return []
 
 
 def _token_ids(prepared: PreparedDocument) -> list[int]:
@@ -97,7 +107,8 @@ def _preamble_record(workspace: Workspace, stitched: Stitched) -> ChunkRecord:
         for keys, values in map(stitched.kv.layer_kv, range(workspace.handle.loaded.geometry.num_layers))
     )
     handle = workspace.handle
-    return exact_record(handle.loaded, handle.fingerprint, workspace.recipe, stitched.prompt.preamble, layers)
+    key = stitched.found.preamble_key
+    return exact_record(key, handle.loaded, handle.fingerprint, workspace.recipe, stitched.prompt.preamble, layers)
 
 
 def record_ask(workspace: Workspace, report: AskReport) -> None:

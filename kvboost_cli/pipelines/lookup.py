@@ -57,12 +57,18 @@ def build_prompt(
     return Prompt(preamble, tuple(documents), headers, tail)
 
 
-def find_stored(snapshot: Snapshot, prompt: Prompt, fingerprint: ModelFingerprint, damaged: Collection[bytes]) -> Found:
+def find_stored(
+    snapshot: Snapshot,
+    prompt: Prompt,
+    fingerprint: ModelFingerprint,
+    rope_variant: int,
+    damaged: Collection[bytes],
+) -> Found:
     """Look every part up; a hit counts only if the stored token ids are those of the prompt.
 
-    Keys in ``damaged`` are misses, whatever the store says.
+    ``rope_variant`` is that of a prompt of this length. Keys in ``damaged`` are misses, whatever the store says.
     """
-    key = preamble_key(fingerprint, prompt.preamble)
+    key = preamble_key(fingerprint, prompt.preamble, rope_variant)
     preamble = snapshot.position_header(key) if prompt.preamble and key not in damaged else None
     if preamble is not None and tuple(preamble.token_ids) != prompt.preamble:
         preamble = None

@@ -10,9 +10,6 @@ from ..model.codec import TextCodec
 from ..model.fingerprint import ModelFingerprint
 from .recipe import Recipe
 
-EXACT_RECIPE = bytes(32)
-"""Stands for the recipe in positional keys: exact KV depends on none."""
-
 
 @dataclass(frozen=True)
 class PreparedDocument:
@@ -45,9 +42,12 @@ class ChunkKeys:
         return content_key(self.fingerprint.digest, self.recipe.digest, token_ids)
 
 
-def preamble_key(fingerprint: ModelFingerprint, token_ids: Sequence[int]) -> bytes:
-    """The positional key of a prompt's first tokens."""
-    return positional_key(b"", fingerprint.digest, EXACT_RECIPE, token_ids)
+def preamble_key(fingerprint: ModelFingerprint, token_ids: Sequence[int], rope_variant: int) -> bytes:
+    """The positional key of a prompt's first tokens, under the rotary factors that the whole prompt uses.
+
+    Exact KV depends on no recipe; the variant stands in its place.
+    """
+    return positional_key(b"", fingerprint.digest, bytes([rope_variant]) * 32, token_ids)
 
 
 def prepare_document(document: Document, codec: TextCodec, keys: ChunkKeys) -> PreparedDocument:

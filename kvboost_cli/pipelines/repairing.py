@@ -94,7 +94,7 @@ def question(task: RepairTask) -> Repaired:
     """
     rows = sorted([*task.plan.fresh_positions(), *task.plan.tail])
     num_layers = -(-task.model.geometry.num_layers // 2)
-    scores = score_keys(task.model, task.pick(rows), rows, task.kv, num_layers)
+    scores = score_keys(task.model, task.pick(rows), rows, task.kv, num_layers, task.plan.num_tail_tokens)
     content = torch.tensor(task.plan.positions_with(Hit.CONTENT), dtype=torch.int64, device=task.model.device)
     attended = content[scores[content].topk(task.budget(QUESTION_RATIO)).indices].tolist()
     return recompute(task, sorted({*attended, *segment_heads(task.plan, QUESTION_HEAD_TOKENS)}))

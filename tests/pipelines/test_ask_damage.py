@@ -93,7 +93,7 @@ def test_several_damaged_chunks_are_all_rebuilt(desk: Desk, path: Path) -> None:
 def test_a_damaged_preamble_is_computed_and_rebuilt(desk: Desk, path: Path, layer: int | None) -> None:
     with desk.workspace() as workspace:
         clean = start_answer(workspace, ask_request(path))
-        key = preamble_key(workspace.handle.fingerprint, clean.stitched.prompt.preamble)
+        key = preamble_key(workspace.handle.fingerprint, clean.stitched.prompt.preamble, rope_variant=0)
     assert clean.stitched.plan.preamble_hit is Hit.EXACT
     desk.damage(key, layer, database="positions")
     with desk.workspace() as workspace:

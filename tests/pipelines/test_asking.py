@@ -1,6 +1,7 @@
 """The ask flow with a tiny model in fp32: exactness against plain transformers, hits and misses, and the account."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from kvboost_cli.pipelines.errors import (
     PromptTooLong,
 )
 from kvboost_cli.pipelines.finishing import make_report
+from kvboost_cli.pipelines.lookup import find_stored
 from kvboost_cli.pipelines.plan import Hit, PlacedChunk
 from store import ChunkHeader, StoreNotFound
 
@@ -131,6 +133,22 @@ def test_a_file_that_is_gone_is_told(desk: Desk) -> None:
         start_answer(workspace, ask_request("a.md"))
 
 
+def test_a_record_of_other_token_ids_is_no_hit(desk: Desk) -> None:
+    """As if two chunks had one key."""
+    path = desk.write("a.md", make_text(1))
+    desk.index()
+    with desk.workspace() as workspace:
+        prompt = start_answer(workspace, ask_request(path)).stitched.prompt
+        first = prompt.chunks[0]
+        forged = replace(first, token_ids=(*first.token_ids[:-1], 7))
+        document = replace(prompt.documents[0], chunks=(forged, *prompt.chunks[1:]))
+        with workspace.store.snapshot() as snapshot:
+            for asked, is_hit in ((prompt, True), (replace(prompt, documents=(document,)), False)):
+                found = find_stored(snapshot, asked, workspace.handle.fingerprint, 0, ())
+                assert (found.chunks[0] is not None) is is_hit
+                assert None not in found.chunks[1:]
+
+
 def test_the_order_of_names_is_the_order_in_the_prompt(desk: Desk) -> None:
     paths = [desk.write(f"{name}.md", make_text(seed, 2)) for seed, name in enumerate("abc")]
     desk.index()
@@ -181,7 +199,7 @@ def test_a_question_without_text_is_refused(desk: Desk) -> None:
 def test_a_prompt_that_does_not_fit_is_refused_with_the_figures(desk: Desk) -> None:
     paths = [desk.write(f"{seed}.md", make_text(seed, 10)) for seed in range(3)]
     desk.index()
-    fact = r"context of 4,096 tokens; the largest documents are \d\.md \(1,\d{3} tokens\), .*: 5,\d{3} tokens$"
+    fact = r"context of 4,096 tokens; the largest documents are \d\.md \(\d,\d{3} tokens\), .*: \d,\d{3} tokens$"
     with desk.workspace() as workspace, pytest.raises(PromptTooLong, match=fact):
         start_answer(workspace, ask_request(*paths))
 

@@ -116,7 +116,7 @@ def test_question_takes_the_tokens_that_the_question_attends_to_most(desk: Desk)
         REPAIRS["selective"](make_all(task))
         chosen = REPAIRS["question"](task).positions
         layers = attentions(task.model, task.token_ids)
-    rows = torch.tensor(sorted([*task.plan.fresh_positions(), *task.plan.tail]))
+    rows = torch.tensor(task.plan.tail)
     num_scored = -(-task.model.geometry.num_layers // 2)
     scores = torch.stack([layer[0][:, rows].amax((0, 1)) for layer in layers[:num_scored]]).amax(0)
     content = torch.tensor(task.plan.positions_with(Hit.CONTENT))
