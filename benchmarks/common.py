@@ -38,9 +38,9 @@ def make_handle(model: str | None, dtype: str) -> ModelHandle:
     return ModelHandle(resolved.name, resolved.path, "auto", dtype, user_cache_dir())
 
 
-def ask_request(question: str, documents: Sequence[str], repair: str, *, ratio: float | None = None) -> AskRequest:
-    """A greedy request for up to 32 tokens."""
-    return AskRequest(question, documents, 4, repair, ratio, False, 32, 0.0, None, None)
+def ask_request(question: str, documents: Sequence[str], repair: str) -> AskRequest:
+    """A greedy request for up to 32 tokens, repaired at the strategy's own ratio."""
+    return AskRequest(question, documents, 4, repair, None, False, 32, 0.0, None, None)
 
 
 def write_passages(

@@ -18,7 +18,8 @@ from kvboost_cli.pipelines.verify import Reference, compute_reference, measure_d
 from kvboost_cli.pipelines.workspace import Workspace
 
 VARIANTS = ((16, 2), (8, 2), (4, 2), (8, 0))
-REPAIRS = (("none", None), ("selective", None))
+REPAIRS = ("none", "selective", "cacheblend", "question")
+"""Each with its own default ratio."""
 ANSWER_TOKENS = 32
 
 
@@ -39,10 +40,11 @@ def measure_variant(
     """A row per repair strategy; references are computed with the first variant and reused."""
     model: LoadedModel = workspace.handle.loaded
     rows = []
-    for repair, ratio in REPAIRS:
+    for repair in REPAIRS:
         sums: dict[str, list[float]] = defaultdict(list)
         for index, (question, documents) in enumerate(prompts):
-            stitched = start_answer(workspace, ask_request(question, documents, repair, ratio=ratio)).stitched
+            answer = start_answer(workspace, ask_request(question, documents, repair))
+            stitched = answer.stitched
             ids = stitched.prompt.token_ids
             if index not in references:
                 references[index] = compute_reference(model, ids, ANSWER_TOKENS)
@@ -51,6 +53,7 @@ def measure_variant(
             sums["kl_mean"].append(sum(found.kl) / len(found.kl))
             sums["kl_first"].append(found.kl[0])
             sums["top1_agreement"].append(sum(found.agrees) / len(found.agrees))
+            sums["ttft_s"].append(sum(answer.phases.values()))
             sums["repaired_tokens"].append(stitched.num_repaired)
             sums["prompt_tokens"].append(len(ids))
         rows.append({"repair": repair, **{name: sum(values) / len(values) for name, values in sums.items()}})

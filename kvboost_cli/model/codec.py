@@ -46,8 +46,9 @@ class TextCodec:
         return encoding.ids, encoding.offsets
 
     def token_ids(self, text: str) -> tuple[int, ...]:
-        """Ids of plain text; special tokens in it stay text."""
-        return tuple(self._plain.encode(text, add_special_tokens=False).ids)
+        """Ids of plain text; special tokens in it stay text, and bytes that are none become replacement characters."""
+        clean = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        return tuple(self._plain.encode(clean, add_special_tokens=False).ids)
 
     def text(self, token_ids: Sequence[int]) -> str:
         """The text of token ids, special tokens left out."""

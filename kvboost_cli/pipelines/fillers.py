@@ -13,6 +13,7 @@ from blake3 import blake3
 
 POOL_SIZE = 6
 META_NAME = "fillers"
+DIGEST_BYTES = 32
 
 NEUTRAL_TEXTS = (
     "The valley road follows the river for most of its length. In spring the water is high and brown, and the "
@@ -69,10 +70,14 @@ def _shuffled(fillers: Sequence[Filler], seed: str) -> list[Filler]:
 
 
 def pool_to_bytes(pool: Sequence[Filler]) -> bytes:
-    """The pool as JSON, for the store."""
-    return json.dumps([[filler.source, list(filler.token_ids)] for filler in pool]).encode()
+    """The pool for the store: a 32-byte digest, then JSON."""
+    content = json.dumps([[filler.source, list(filler.token_ids)] for filler in pool]).encode()
+    return blake3(content).digest() + content
 
 
-def pool_from_bytes(data: bytes) -> tuple[Filler, ...]:
-    """The inverse of ``pool_to_bytes``."""
-    return tuple(Filler(source, tuple(ids)) for source, ids in json.loads(data))
+def pool_from_bytes(data: bytes) -> tuple[Filler, ...] | None:
+    """The inverse of ``pool_to_bytes``; None if the bytes are damaged."""
+    digest, content = data[:DIGEST_BYTES], data[DIGEST_BYTES:]
+    if blake3(content).digest() != digest:
+        return None
+    return tuple(Filler(source, tuple(ids)) for source, ids in json.loads(content))

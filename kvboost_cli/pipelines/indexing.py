@@ -8,7 +8,6 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from pathlib import Path
 
 from store import DocumentEntry
 
@@ -94,7 +93,7 @@ def _compare(workspace: Workspace, request: IndexRequest) -> Iterator[SourceFile
 
 
 def _discover(workspace: Workspace, request: IndexRequest) -> Iterator[SourceFile | Skipped]:
-    """Every file once, whether it was named or listed; named paths are checked first.
+    """Every file once, whether it was named or listed, but none of the store's own; named paths are checked first.
 
     With ``prune`` a missing path of which the store has documents is no error: they are about to be removed.
     """
@@ -103,12 +102,12 @@ def _discover(workspace: Workspace, request: IndexRequest) -> Iterator[SourceFil
         paths, listed_paths = _without_removed(workspace, paths), _without_removed(workspace, listed_paths)
     named = discover(paths, globs=request.globs, excludes=request.excludes)
     listed = discover(listed_paths, globs=request.globs, excludes=request.excludes, missing_ok=True)
-    seen: set[Path] = set()
+    seen: set[str] = set()
     for item in chain(named, listed):
-        if isinstance(item, SourceFile):
-            if item.path in seen:
-                continue
-            seen.add(item.path)
+        path = str(item.path)
+        if path in seen or _is_at_or_below(os.path.realpath(path), [str(workspace.store.path)]):
+            continue
+        seen.add(path)
         yield item
 
 

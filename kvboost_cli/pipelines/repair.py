@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from .plan import Hit, StitchPlan
 
-DEFAULT_HEAD_TOKENS = 16
+DEFAULT_HEAD_TOKENS = 8
 """Tokens repaired at a segment's head without ``--ratio``; docs/fidelity.md has the measurements."""
 
 
@@ -19,7 +19,7 @@ def repair_none(_plan: StitchPlan, _ratio: float | None) -> list[int]:
 def repair_selective(plan: StitchPlan, ratio: float | None) -> list[int]:
     """The first tokens of each document segment and those after each seam (SelectiveRecompute).
 
-    Without a ``ratio`` each of these heads has 16 tokens; with one, ``ratio`` of all reused tokens are shared out,
+    Without a ``ratio`` each of these heads has 8 tokens; with one, ``ratio`` of all reused tokens are shared out,
     those nearest to their heads first, so that 1.0 is all of them.
     """
     if ratio is None:

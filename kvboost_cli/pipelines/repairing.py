@@ -16,14 +16,12 @@ from ..model.forward import forward_tokens
 from ..model.load import LoadedModel
 from ..model.scoring import score_keys
 from .plan import Hit, StitchPlan
-from .repair import repair_none, repair_selective, segment_heads
+from .repair import DEFAULT_HEAD_TOKENS, repair_none, repair_selective, segment_heads
 
 CACHEBLEND_RATIO = 0.15
 """The share that the CacheBlend paper recomputes."""
 
 QUESTION_RATIO = 0.05
-QUESTION_HEAD_TOKENS = 8
-"""The question pays little attention to a segment's head, whose tokens nevertheless changed the most."""
 
 
 @dataclass(frozen=True)
@@ -88,16 +86,17 @@ def cacheblend(task: RepairTask) -> Repaired:
 
 
 def question(task: RepairTask) -> Repaired:
-    """Recompute the tokens that the question attends to most, and short heads of the segments (ours).
+    """Recompute the tokens that the question attends to most, and the heads of the segments (ours).
 
-    A first pass of the tail through the lower half of the layers records the attention; a second one repairs.
+    The question pays little attention to a head, whose tokens nevertheless changed the most. A first pass of the tail
+    through the lower half of the layers records the attention; a second one repairs.
     """
     rows = sorted([*task.plan.fresh_positions(), *task.plan.tail])
     num_layers = -(-task.model.geometry.num_layers // 2)
     scores = score_keys(task.model, task.pick(rows), rows, task.kv, num_layers, task.plan.num_tail_tokens)
     content = torch.tensor(task.plan.positions_with(Hit.CONTENT), dtype=torch.int64, device=task.model.device)
     attended = content[scores[content].topk(task.budget(QUESTION_RATIO)).indices].tolist()
-    return recompute(task, sorted({*attended, *segment_heads(task.plan, QUESTION_HEAD_TOKENS)}))
+    return recompute(task, sorted({*attended, *segment_heads(task.plan, DEFAULT_HEAD_TOKENS)}))
 
 
 def recompute(task: RepairTask, positions: Sequence[int]) -> Repaired:

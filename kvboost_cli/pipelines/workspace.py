@@ -70,11 +70,15 @@ class Workspace:
         )
 
     def ensure_pool(self, documents: Callable[[], Iterable[tuple[str, Sequence[int]]]]) -> tuple[Filler, ...]:
-        """The store's fillers, made from ``documents`` (content hash and token ids of each) the first time."""
+        """The store's fillers, made from ``documents`` (content hash and token ids of each) the first time.
+
+        Damaged ones are made anew, too: what was encoded behind the old ones is as good as before.
+        """
         with self.store.snapshot() as snapshot:
             data = snapshot.meta(FILLERS_NAME)
-        if data is not None:
-            return pool_from_bytes(data)
+        stored = None if data is None else pool_from_bytes(data)
+        if stored is not None:
+            return stored
         pool = make_pool(documents(), self.recipe.filler_tokens, self.handle.codec.token_ids)
         self.store.put_meta(FILLERS_NAME, pool_to_bytes(pool))
         return pool
@@ -128,8 +132,7 @@ def _match(
     store: ChunkStore, request: WorkspaceRequest, make_handle: MakeHandle, force: bool
 ) -> tuple[ModelHandle, Recipe]:
     """The model and recipe of an existing store, checked against what the user asked for."""
-    with store.snapshot() as snapshot:
-        remembered = json.loads(snapshot.meta(MODEL_META) or b"{}")
+    remembered = _remembered_model(store)
     dtype = request.dtype if request.dtype != "auto" else remembered.get("dtype", "auto")
     handle = make_handle(request.model or remembered.get("model"), dtype)
     stored = recipe_from_facts(store.identity.recipe_text)
@@ -146,6 +149,17 @@ def _match(
             raise
         store.replace_identity(wanted)
     return handle, recipe
+
+
+def _remembered_model(store: ChunkStore) -> dict[str, str]:
+    """Name and dtype of the store's model; empty if damaged: the fingerprint still tells whether a model fits."""
+    with store.snapshot() as snapshot:
+        data = snapshot.meta(MODEL_META)
+    try:
+        remembered = json.loads(data or b"{}")
+    except ValueError:
+        return {}
+    return remembered if isinstance(remembered, dict) else {}
 
 
 def _identity(handle: ModelHandle, recipe: Recipe) -> StoreIdentity:

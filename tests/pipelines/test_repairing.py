@@ -18,8 +18,8 @@ from kvboost_cli.pipelines.clock import PhaseClock
 from kvboost_cli.pipelines.lookup import build_prompt
 from kvboost_cli.pipelines.plan import Hit
 from kvboost_cli.pipelines.prompt import tail_ids
-from kvboost_cli.pipelines.repair import segment_heads
-from kvboost_cli.pipelines.repairing import QUESTION_HEAD_TOKENS, REPAIRS, RepairTask
+from kvboost_cli.pipelines.repair import DEFAULT_HEAD_TOKENS, segment_heads
+from kvboost_cli.pipelines.repairing import REPAIRS, RepairTask
 from kvboost_cli.pipelines.workspace import Workspace
 
 # fp32 in another order of sums
@@ -121,7 +121,7 @@ def test_question_takes_the_tokens_that_the_question_attends_to_most(desk: Desk)
     scores = torch.stack([layer[0][:, rows].amax((0, 1)) for layer in layers[:num_scored]]).amax(0)
     content = torch.tensor(task.plan.positions_with(Hit.CONTENT))
     attended = content[scores[content].topk(round(0.05 * len(content))).indices].tolist()
-    assert list(chosen) == sorted({*attended, *segment_heads(task.plan, QUESTION_HEAD_TOKENS)})
+    assert list(chosen) == sorted({*attended, *segment_heads(task.plan, DEFAULT_HEAD_TOKENS)})
 
 
 def make_all(task: RepairTask) -> RepairTask:
