@@ -4,7 +4,6 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -70,22 +69,21 @@ def ask(
             "max_tokens": max_tokens, "temperature": temperature, "device": device, "dtype": dtype,
         }
     )  # fmt: skip
-    if settings.ratio is not None and (settings.repair == "none" or no_cache):
+    if ratio is not None and (settings.repair == "none" or no_cache):
         raise typer.BadParameter("there is nothing to repair; leave --ratio out", param_hint="'--ratio'")
     text, names = _read_question(question), _check_names(document or [])
     with _opened(settings, names, no_cache) as workspace:
-        started = perf_counter()
+        workspace.handle.import_torch()
         from ..pipelines import finishing
         from . import ask_output
 
-        import_s = perf_counter() - started
         request = _request(settings, text, names, seed, no_cache)
         answer = _answer(workspace, request, stream=not as_json)
         verification = finishing.verify_answer(workspace, answer) if verify else None
-        report = finishing.make_report(workspace, request, answer, verification, import_s)
+        report = finishing.make_report(workspace, request, answer, verification)
         ask_output.show(report, as_json=as_json, quiet=quiet)
         if not no_cache:
-            _keep(workspace, answer, report)
+            _keep(workspace, answer, report, quiet=quiet)
 
 
 def _read_question(question: str) -> str:
@@ -108,7 +106,7 @@ def _opened(settings: "Settings", names: Sequence[str], no_cache: bool) -> Abstr
     """The workspace; it is made for documents that are named, but not to be left empty by full prefill."""
     if no_cache and names:
         return options.borrow_workspace(settings)
-    return options.open_workspace(settings, create=bool(names), searchable=not names)
+    return options.open_workspace(settings, create=any(os.path.isfile(os.path.expanduser(name)) for name in names))
 
 
 def _request(
@@ -146,7 +144,7 @@ def _answer(workspace: "Workspace", request: "AskRequest", *, stream: bool) -> "
     return answer
 
 
-def _keep(workspace: "Workspace", answer: "Answer", report: "AskReport") -> None:
+def _keep(workspace: "Workspace", answer: "Answer", report: "AskReport", *, quiet: bool) -> None:
     """Store what had to be computed, unless the store cannot be written."""
     from .. import console
     from ..documents import Skipped
@@ -155,6 +153,10 @@ def _keep(workspace: "Workspace", answer: "Answer", report: "AskReport") -> None
     if workspace.store.readonly:
         console.warn(f"the store is read-only, so nothing was kept: {workspace.store.path}")
         return
+    if answer.stitched.damaged:
+        console.warn(f"stored records were damaged and have been computed instead: {len(answer.stitched.damaged)}")
+    if not quiet and any(document.hit == "miss" for document in report.documents):
+        console.say("keeping what was computed, so that the next ask finds it")
     for event in finishing.write_back(workspace, answer.stitched):
         if isinstance(event, Skipped):
             console.warn(f"{event.reason}: {event.path}")

@@ -123,7 +123,7 @@ def _run(settings: "Settings", request: "IndexRequest", *, quiet: bool) -> "Inde
 
 def _opened(settings: "Settings", request: "IndexRequest") -> AbstractContextManager["Workspace"]:
     if request.dry_run:
-        return options.borrow_workspace(settings)
+        return options.borrow_workspace(settings, force=request.force)
     return options.open_workspace(settings, create=True, force=request.force)
 
 

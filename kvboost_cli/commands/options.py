@@ -37,7 +37,7 @@ def make_handle(settings: "Settings", model: str | None, dtype: str) -> "ModelHa
 
 
 @contextmanager
-def borrow_workspace(settings: "Settings") -> Iterator["Workspace"]:
+def borrow_workspace(settings: "Settings", *, force: bool = False) -> Iterator["Workspace"]:
     """The workspace for a run that keeps nothing; where there is no store, one that is thrown away."""
     from dataclasses import replace
     from pathlib import Path
@@ -47,7 +47,7 @@ def borrow_workspace(settings: "Settings") -> Iterator["Workspace"]:
 
     with ExitStack() as stack:
         try:
-            workspace = stack.enter_context(open_workspace(settings, create=False))
+            workspace = stack.enter_context(open_workspace(settings, force=force, readonly=True))
         except StoreNotFound:
             elsewhere = replace(settings, store=Path(stack.enter_context(TemporaryDirectory())) / "store")
             workspace = stack.enter_context(open_workspace(elsewhere, create=True))
@@ -55,7 +55,7 @@ def borrow_workspace(settings: "Settings") -> Iterator["Workspace"]:
 
 
 def open_workspace(
-    settings: "Settings", *, create: bool, force: bool = False, searchable: bool = True
+    settings: "Settings", *, create: bool = False, force: bool = False, readonly: bool = False
 ) -> AbstractContextManager["Workspace"]:
     """The workspace that the settings name."""
     from ..pipelines import workspace
@@ -68,7 +68,7 @@ def open_workspace(
         lambda model, dtype: make_handle(settings, model, dtype),
         create=create,
         force=force,
-        searchable=searchable,
+        readonly=readonly,
     )
 
 

@@ -17,16 +17,10 @@ def register(app: typer.Typer) -> None:
 
 def stats(store: options.Store = None, as_json: options.AsJson = False) -> None:
     """Show what the store holds and how asks have used it."""
-    from store import ChunkStore, StoreReadonly
-
     from .. import console
+    from ..pipelines.workspace import open_store
 
-    store_dir = options.load({"store": store}).store_dir
-    try:
-        opened = ChunkStore.open(store_dir)
-    except StoreReadonly:
-        opened = ChunkStore.open(store_dir, readonly=True)
-    with opened:
+    with open_store(options.load({"store": store}).store_dir) as opened:
         facts = opened.stats()
     if as_json:
         console.write_json(_to_json(facts))

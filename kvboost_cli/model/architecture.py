@@ -55,7 +55,7 @@ def require_supported(config: Mapping[str, Any]) -> None:
     if rope_type in REFUSED_ROPE_TYPES:
         raise ModelUnsupported(f"keys cannot be moved, since {REFUSED_ROPE_TYPES[rope_type]}: {rope_type}")
     if _has_window(config):
-        raise ModelUnsupported(f"sliding-window layers are not stitched: window {config['sliding_window']}")
+        raise ModelUnsupported(f"sliding-window layers are not stitched: window {config.get('sliding_window')}")
 
 
 def _has_window(config: Mapping[str, Any]) -> bool:
@@ -63,5 +63,5 @@ def _has_window(config: Mapping[str, Any]) -> bool:
     if layer_types is not None:
         return any(kind != "full_attention" for kind in layer_types)
     window = config.get("sliding_window")
-    reaches_all = window is None or window >= config["max_position_embeddings"]
+    reaches_all = window is None or window >= config.get("max_position_embeddings", 0)
     return not reaches_all and config.get("use_sliding_window", True)

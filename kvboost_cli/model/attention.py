@@ -7,7 +7,7 @@ is made once per pass and reaches this function through the model's keyword argu
 all layers. Masks are additive: a boolean mask takes a slow path on CPUs.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -33,16 +33,20 @@ class QueryBlock:
     mask: Tensor | None
 
 
-def plan_attention(positions: Tensor, num_folds: int, dtype: torch.dtype) -> tuple[QueryBlock, ...]:
-    """Blocks for queries at ascending ``positions``, int64 [queries], under ``key_position <= query_position``.
+def plan_attention(
+    positions: Sequence[int], num_folds: int, dtype: torch.dtype, device: torch.device
+) -> tuple[QueryBlock, ...]:
+    """Blocks for queries at ascending ``positions`` under ``key_position <= query_position``.
 
     ``num_folds`` is the number of query heads per key-value head.
     """
     blocks = []
     for first in range(0, len(positions), BLOCK_QUERIES):
         rows = positions[first : first + BLOCK_QUERIES]
-        num_keys = int(rows[-1]) + 1
-        mask = None if len(rows) == 1 else _causal_mask(rows, num_keys, num_folds, dtype)
+        num_keys = rows[-1] + 1
+        mask = None
+        if len(rows) > 1:
+            mask = _causal_mask(torch.tensor(rows, device=device), num_keys, num_folds, dtype)
         blocks.append(QueryBlock(first, first + len(rows), num_keys, mask))
     return tuple(blocks)
 

@@ -32,7 +32,7 @@ def blend_tokens(
     ``token_ids`` int64 [1, tokens]. Returns the last token's logits [vocabulary].
     """
     places = torch.tensor(positions, device=model.device)
-    stored = kv.layer_kv(PROBE_LAYER)[1][:, :, places].clone()
+    stored = kv.layer_kv(PROBE_LAYER)[1][:, :, places]  # advanced indexing copies
     with _narrowing(model, places, stored, kv, select):
         return forward_tokens(model, token_ids, positions, kv)[0, -1]
 
@@ -49,8 +49,9 @@ def _narrowing(
             fresh = kv.layer_kv(PROBE_LAYER)[1][:, :, places]
             deviation = (fresh.float() - stored.float()).square().sum((0, 1, 3))
             rows = torch.tensor(select(deviation), device=places.device)
-            kv.write_at(places[rows].tolist(), first_layer=PROBE_LAYER + 1)
-            narrowed.update(_narrow_options(model, options, rows, places[rows]))
+            chosen = places[rows].tolist()
+            kv.write_at(chosen, first_layer=PROBE_LAYER + 1)
+            narrowed.update(_narrow_options(model, options, rows, chosen))
             hidden = hidden[:, rows]
         return (hidden, *inputs[1:]), {**options, **narrowed}
 
@@ -62,13 +63,13 @@ def _narrowing(
             hook.remove()
 
 
-def _narrow_options(model: LoadedModel, options: dict[str, Any], rows: Tensor, places: Tensor) -> dict[str, Any]:
+def _narrow_options(model: LoadedModel, options: dict[str, Any], rows: Tensor, places: list[int]) -> dict[str, Any]:
     """What the layers are given beside the hidden states, for the chosen rows alone."""
     cos, sin = options["position_embeddings"]
     narrowed: dict[str, Any] = {
         "position_embeddings": (cos[:, rows], sin[:, rows]),
-        "kvboost_blocks": attention.plan_attention(places, model.geometry.num_folds, model.dtype),
+        "kvboost_blocks": attention.plan_attention(places, model.geometry.num_folds, model.dtype, model.device),
     }
     if options.get("position_ids") is not None:
-        narrowed["position_ids"] = places[None]
+        narrowed["position_ids"] = options["position_ids"][:, rows]
     return narrowed

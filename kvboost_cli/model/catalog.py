@@ -11,7 +11,7 @@ from .errors import ModelDownloadFailed, ModelNotFound, ModelUnsupported
 
 MANIFEST = "kvboost-model.json"
 HUB_FILES = ("*.safetensors", "*.json", "*.jinja", "*.model", "merges.txt", "vocab.txt")
-TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json")
+TOKENIZER_FILES = ("tokenizer.json",)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Text to token ids and back, and the frame that a chat template puts around a prompt.
 
-Only the ``tokenizers`` library is needed here, so a question can be tokenized before torch is imported. Text from
+Only ``frame`` needs transformers; text can be tokenized before torch is imported. Text from
 documents and users never becomes a special token: ``<|im_end|>`` in a file is ten ordinary characters.
 """
 
@@ -36,7 +36,6 @@ class TextCodec:
             raise ModelNotFound(f"the model has no fast tokenizer: {path}")
         self._plain = _load_tokenizer(path)
         self._plain.encode_special_tokens = True
-        self._marked = _load_tokenizer(path)
         self._config = _read_json(model_dir / "tokenizer_config.json")
         self._template = _chat_template(model_dir, self._config)
 
@@ -96,7 +95,12 @@ class TextCodec:
         return self._marked_ids(opening) + self.token_ids(system) + self._marked_ids(rest)
 
     def _marked_ids(self, text: str) -> tuple[int, ...]:
-        return tuple(self._marked.encode(text, add_special_tokens=False).ids)
+        """Ids of the chat template's own text, in which special tokens are meant."""
+        self._plain.encode_special_tokens = False
+        try:
+            return tuple(self._plain.encode(text, add_special_tokens=False).ids)
+        finally:
+            self._plain.encode_special_tokens = True
 
     def _bos_ids(self) -> tuple[int, ...]:
         bos = _token_text(self._config.get("bos_token"))

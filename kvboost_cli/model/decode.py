@@ -35,7 +35,8 @@ def decode_tokens(
 ) -> Iterator[int]:
     """Yield the answer's tokens, the given first one included, each written into the cache in place.
 
-    ``position`` is the first token's. Ends before an end token, after ``max_tokens`` tokens, or with the cache.
+    ``position`` is the first token's. Ends before an end token or after ``max_tokens`` tokens,
+    for which the cache must have room.
     """
     token = first_token
     for step in range(max_tokens):

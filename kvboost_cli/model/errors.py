@@ -8,7 +8,7 @@
     |   +-- ModelDamaged       what arrived has another checksum
     |   +-- InstallerMissing   this Python environment has no pip to fetch with
     +-- ModelUnsupported       an architecture, position scheme or file format that we refuse
-    +-- DeviceUnavailable      the wanted device or dtype does not exist here
+    +-- DeviceUnavailable      the wanted device does not exist here
 """
 
 
@@ -37,4 +37,4 @@ class ModelUnsupported(ModelError):
 
 
 class DeviceUnavailable(ModelError):
-    """The device or dtype asked for is not available on this machine."""
+    """The device asked for is not available on this machine."""

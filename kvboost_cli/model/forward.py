@@ -18,6 +18,9 @@ from .cache import ScatterCache
 from .errors import ModelUnsupported
 from .load import LoadedModel
 
+PrefilledCache = DynamicCache
+"""What full prefill leaves: transformers' own cache."""
+
 
 def forward_tokens(
     model: LoadedModel, token_ids: Tensor, positions: Sequence[int], kv: ScatterCache, num_logits: int = 1
@@ -46,7 +49,7 @@ def write_kv(
     _run(model, model.backbone, token_ids, positions, kv, **options)
 
 
-def full_prefill(model: LoadedModel, token_ids: Tensor) -> tuple[Tensor, DynamicCache]:
+def full_prefill(model: LoadedModel, token_ids: Tensor) -> tuple[Tensor, PrefilledCache]:
     """The reference: the whole prompt through transformers' own SDPA path and cache, nothing of ours in between.
 
     ``token_ids`` int64 [1, tokens]. Returns the last position's logits [1, 1, vocabulary] and the cache.
@@ -56,7 +59,7 @@ def full_prefill(model: LoadedModel, token_ids: Tensor) -> tuple[Tensor, Dynamic
     return output.logits, output[_cache_argument(model.module)]
 
 
-def adopt_cache(prefilled: DynamicCache, kv: ScatterCache) -> None:
+def adopt_cache(prefilled: PrefilledCache, kv: ScatterCache) -> None:
     """Copy a full prefill's keys and values into our buffers, to decode from there."""
     for index, (new_keys, new_values, _window) in enumerate(prefilled):
         keys, values = kv.layer_kv(index)
@@ -74,7 +77,7 @@ def _run(
 ) -> Any:
     kv.write_at(positions)
     rows = torch.tensor(positions, device=model.device)
-    blocks = attention.plan_attention(rows, model.geometry.num_folds, model.dtype)
+    blocks = attention.plan_attention(positions, model.geometry.num_folds, model.dtype, model.device)
     with torch.inference_mode():
         return module(
             input_ids=token_ids,

@@ -23,6 +23,7 @@ class ModelHandle:
     def __init__(self, name: str, path: Path, device: str, dtype: str, cache_dir: Path) -> None:
         self.name, self.path = name, path
         self._wanted_device, self._wanted_dtype, self._cache_dir = device, dtype, cache_dir
+        self.import_s = 0.0
         self.load_s = 0.0
 
     @cached_property
@@ -60,6 +61,7 @@ class ModelHandle:
     @cached_property
     def device(self) -> "torch.device":
         """The device to compute on."""
+        self.import_torch()
         from .load import choose_device
 
         return choose_device(self._wanted_device)
@@ -69,9 +71,10 @@ class ModelHandle:
         """Name of the dtype to compute in."""
         if self._wanted_dtype != "auto":
             return self._wanted_dtype
+        device = self.device
         from .load import choose_dtype
 
-        return choose_dtype("auto", self.device)
+        return choose_dtype("auto", device)
 
     @cached_property
     def fingerprint(self) -> ModelFingerprint:
@@ -80,10 +83,18 @@ class ModelHandle:
 
     @cached_property
     def loaded(self) -> "LoadedModel":
-        """The model in memory, loaded once; ``load_s`` tells in seconds what that took."""
+        """The model in memory, loaded once; ``import_s`` and ``load_s`` tell in seconds what that took."""
+        device, dtype = self.device, self.dtype
         from .load import load_model
 
         started = perf_counter()
-        model = load_model(self.path, self.device, self.dtype)
+        model = load_model(self.path, device, dtype)
         self.load_s = perf_counter() - started
         return model
+
+    def import_torch(self) -> None:
+        """Import torch and transformers, which takes seconds; ``import_s`` tells how many."""
+        started = perf_counter()
+        from . import load  # noqa: F401
+
+        self.import_s += perf_counter() - started

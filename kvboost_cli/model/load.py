@@ -1,6 +1,7 @@
 """Load a model for stitching: device, dtype, weights, sizes."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -81,10 +82,12 @@ def choose_device(wanted: str) -> torch.device:
 
 
 def choose_dtype(wanted: str, device: torch.device) -> str:
-    """``auto`` takes bfloat16 on GPUs and on CPUs with bf16 instructions, else float32."""
+    """``auto`` takes bfloat16 where the device has it, else float16 on GPUs and float32 on CPUs."""
     if wanted != "auto":
         return wanted
-    if device.type != "cpu":
+    if device.type == "cuda":
+        return "bfloat16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float16"
+    if device.type == "mps":
         return "bfloat16"
     capabilities = torch.cpu.get_capabilities()
     has_bf16 = any(capabilities.get(name) for name in ("avx512_bf16", "amx_bf16", "bf16"))
@@ -101,17 +104,31 @@ def load_model(model_dir: Path, device: torch.device, dtype_name: str) -> Loaded
     try:
         config = AutoConfig.from_pretrained(model_dir, local_files_only=True)
         geometry = read_geometry(config.to_dict())
-        module = AutoModelForCausalLM.from_pretrained(
-            model_dir, config=config, dtype=dtype, local_files_only=True, attn_implementation="sdpa"
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
+            model_dir,
+            config=config,
+            dtype=dtype,
+            local_files_only=True,
+            attn_implementation="sdpa",
+            output_loading_info=True,
         )
     except (OSError, ValueError, KeyError, SafetensorError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise ModelUnsupported(f"the model cannot be loaded ({reason}): {model_dir}") from error
+    module: PreTrainedModel = loaded[0]
+    _require_all_weights(loaded[1], model_dir)
     nn.Module.to(module.requires_grad_(False), device)
     module.train(False)
     module.set_attn_implementation(attention.NAME)
     module.get_output_embeddings().register_forward_pre_hook(_compact_input)
     return LoadedModel(module, geometry, device, dtype, _end_tokens(model_dir, module))
+
+
+def _require_all_weights(info: Mapping[str, Any], model_dir: Path) -> None:
+    """transformers fills in missing weights at random and only warns."""
+    absent = sorted([*info["missing_keys"], *(str(key) for key in info["mismatched_keys"])])
+    if absent:
+        raise ModelUnsupported(f"the model's weights lack {absent[0]} and {len(absent) - 1} more: {model_dir}")
 
 
 def _compact_input(_head: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:

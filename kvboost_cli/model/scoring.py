@@ -86,7 +86,7 @@ def scoring_attention(
     for block in kvboost_blocks:
         rows = query[:, :, block.first : block.last]
         folded = rows.reshape(rows.shape[0], key.shape[1], -1, rows.shape[-1])
-        logits = (folded @ key[:, :, : block.num_keys].transpose(2, 3)).float() * scaling
+        logits = ((folded * scaling) @ key[:, :, : block.num_keys].transpose(2, 3)).float()
         if block.mask is not None:
             logits += block.mask
         probabilities = logits.softmax(-1)

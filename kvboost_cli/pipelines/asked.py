@@ -19,7 +19,8 @@ from .workspace import Workspace
 MAX_EXCERPT_TOKENS = 1024
 """A document that search picked gives at most this much; one that was named is taken whole."""
 
-HITS_PER_DOCUMENT = 16
+MAX_HITS = 2000
+"""Chunks that a search may find: so many that one long document does not hide all others."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ def named_documents(workspace: Workspace, names: Sequence[str]) -> list[AskedDoc
 
 def found_documents(workspace: Workspace, question: str, top_k: int, max_tokens: int) -> list[AskedDocument]:
     """The ``top_k`` documents that BM25 ranks best; long ones as excerpts of at most ``max_tokens``."""
-    hits = workspace.search.search(question, limit=top_k * HITS_PER_DOCUMENT)
+    hits = workspace.search.search(question, limit=MAX_HITS)
     documents: list[AskedDocument] = []
     for name in select_documents(hits, len(hits)):
         places = [hit.chunk_index for hit in hits if hit.name == name]

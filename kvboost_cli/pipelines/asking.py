@@ -15,7 +15,7 @@ from store import DamagedRecord
 
 from ..model.cache import ScatterCache
 from ..model.decode import Sampler, decode_tokens, make_sampler
-from ..model.forward import adopt_cache, full_prefill
+from ..model.forward import PrefilledCache, adopt_cache, full_prefill
 from ..model.load import LoadedModel
 from .asked import AskedDocument, found_documents, named_documents
 from .clock import PhaseClock
@@ -48,7 +48,8 @@ class AskRequest:
 class Stitched:
     """A prompt in the cache: where its KV came from, and the logits [vocabulary] after its last token.
 
-    ``damaged`` holds keys of records that failed their checksum and were computed instead.
+    ``damaged`` holds keys of records that failed their checksum and were computed instead. ``prefilled`` is full
+    prefill's own cache, with ``--no-cache``.
     """
 
     prompt: Prompt
@@ -58,6 +59,7 @@ class Stitched:
     logits: Tensor
     num_repaired: int
     damaged: frozenset[bytes]
+    prefilled: PrefilledCache | None = None
 
 
 @dataclass
@@ -95,15 +97,15 @@ class Answer:
 
 
 def start_answer(workspace: Workspace, request: AskRequest) -> Answer:
-    """Everything up to the first token. The clock starts when model and chat template are loaded.
+    """Everything up to the first token. The clock starts when the model is loaded.
 
     Raises ``EmptyQuestion``, ``NothingFound``, ``DocumentNotFound``, ``AmbiguousDocument``, ``PromptTooLong``.
     """
     if not request.question.strip():
         raise EmptyQuestion(f"the question is empty: {request.question!r}")
     model, codec = workspace.handle.loaded, workspace.handle.codec
-    frame = codec.frame(request.system)
     clock = PhaseClock(model.synchronize)
+    frame = codec.frame(request.system)
     tail = tail_ids(codec, request.question, frame.closing)
     clock.lap("tokenize_s")
     documents = choose_documents(workspace, request, model.geometry.max_positions - len(frame.preamble) - len(tail))
@@ -114,6 +116,8 @@ def start_answer(workspace: Workspace, request: AskRequest) -> Answer:
     sample = make_sampler(request.temperature, request.seed)
     first_token = sample(stitched.logits)
     clock.lap("first_token_s")
+    if stitched.prefilled is not None:
+        adopt_cache(stitched.prefilled, kv)
     return Answer(stitched, first_token, max_tokens, sample, clock.phases)
 
 
@@ -135,9 +139,8 @@ def _prefill(
     model = workspace.handle.loaded
     clock.lap("lookup_s")
     logits, prefilled = full_prefill(model, torch.tensor([prompt.token_ids], device=model.device))
-    adopt_cache(prefilled, kv)
     found = nothing_stored(prompt)
-    return Stitched(prompt, plan_prompt(prompt, found), found, kv, logits[0, -1], 0, frozenset())
+    return Stitched(prompt, plan_prompt(prompt, found), found, kv, logits[0, -1], 0, frozenset(), prefilled)
 
 
 def _stitch(workspace: Workspace, prompt: Prompt, request: AskRequest, kv: ScatterCache, clock: PhaseClock) -> Stitched:

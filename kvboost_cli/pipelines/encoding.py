@@ -7,17 +7,19 @@ from torch import Tensor
 
 from store import ChunkRecord, build_record
 
+from ..documents import MAX_TOKENS
 from ..kv.layout import LayerShape, encode_layer
 from ..model.encode import EncodeWindow, LayerKV, PrefixKV, encode_prefix, encode_windows
 from ..model.fingerprint import ModelFingerprint
 from ..model.load import LoadedModel
+from .errors import SettingRefused
 from .fillers import Filler, choose_fillers
 from .prepare import PreparedDocument, preamble_key
 from .recipe import Recipe
 from .windows import plan_windows
 
 GPU_BATCH_TOKENS = 16384
-"""Tokens of one encoding batch on a GPU, padding and contexts included; a CPU takes one window at a time."""
+"""Tokens of one encoding batch on a GPU: prefixes, padding and contexts included; a CPU takes one window at a time."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +53,8 @@ class Encoder:
 
     @property
     def batch_tokens(self) -> int:
-        """Tokens of text to gather before encoding; 0 means document by document."""
-        return 0 if self._model.device.type == "cpu" else GPU_BATCH_TOKENS // max(1, self._recipe.contexts)
+        """Tokens of one batch, at most (but a window at least); also how many to gather before encoding."""
+        return 0 if self._model.device.type == "cpu" else GPU_BATCH_TOKENS
 
     def preamble_record(self) -> ChunkRecord | None:
         """The exact KV of the store's own preamble, which prompts without ``--system`` begin with."""
@@ -88,6 +90,8 @@ class Encoder:
     def _window_tokens(self, prefixes: Sequence[PrefixKV]) -> int:
         """The recipe's window, or what the model's context leaves of it."""
         room = self._model.geometry.max_positions - prefixes[0].num_tokens - self._recipe.overlap_tokens
+        if room < MAX_TOKENS:
+            raise SettingRefused(f"the model's context is too short to encode in: {self._model.geometry.max_positions}")
         return min(self._recipe.window_tokens, room)
 
     def _prefixes_of(self, content_hash: str) -> tuple[PrefixKV, ...]:
@@ -105,8 +109,7 @@ class Encoder:
     def _batches(self, jobs: Sequence[_Job]) -> Iterator[list[_Job]]:
         batch: list[_Job] = []
         for job in jobs:
-            longest = max(member.num_tokens for member in [*batch, job])
-            if batch and longest * (len(batch) + 1) > self.batch_tokens:
+            if batch and _batch_tokens([*batch, job]) > self.batch_tokens:
                 yield batch
                 batch = []
             batch.append(job)
@@ -148,6 +151,12 @@ class Encoder:
             value_dim=geometry.value_dim,
             token_ids=token_ids,
         )
+
+
+def _batch_tokens(jobs: Sequence[_Job]) -> int:
+    """What a batch's cache holds: every row is as long as the longest."""
+    length = max(job.num_tokens for job in jobs) + jobs[0].prefixes[0].num_tokens
+    return length * sum(len(job.prefixes) for job in jobs)
 
 
 def exact_record(

@@ -12,7 +12,7 @@ from .encoding import exact_record
 from .errors import DocumentNotFound
 from .plan import Hit, Segment
 from .prepare import PreparedDocument
-from .repairing import effective_name
+from .repairing import default_ratio, effective_name
 from .report import AskReport, DocumentReport, Verification, count_tokens
 from .verify import compute_reference, measure_divergence, summarize
 from .workspace import Workspace
@@ -20,10 +20,11 @@ from .writer import DocumentWriter, Encoded, Indexed
 
 
 def make_report(
-    workspace: Workspace, request: AskRequest, answer: Answer, verification: Verification | None, import_s: float
+    workspace: Workspace, request: AskRequest, answer: Answer, verification: Verification | None
 ) -> AskReport:
-    """All facts about an answer; ``import_s`` is what importing torch and transformers took."""
+    """All facts about an answer."""
     handle, stitched = workspace.handle, answer.stitched
+    strategy = "none" if request.no_cache else effective_name(request.repair)
     decoded = len(answer.token_ids) - 1
     return AskReport(
         answer=handle.codec.text(answer.token_ids),
@@ -34,11 +35,11 @@ def make_report(
         documents=tuple(_document_reports(stitched)),
         tokens=count_tokens(stitched.plan, stitched.num_repaired, len(answer.token_ids)),
         phases=answer.phases,
-        import_s=import_s,
+        import_s=handle.import_s,
         model_load_s=handle.load_s,
         decode_tokens_per_s=decoded / answer.decode_s if decoded > 0 and answer.decode_s else None,
-        strategy="none" if request.no_cache else effective_name(request.repair),
-        ratio=request.ratio,
+        strategy=strategy,
+        ratio=default_ratio(strategy) if request.ratio is None else request.ratio,
         verify=verification,
     )
 
@@ -79,8 +80,7 @@ def write_back(workspace: Workspace, stitched: Stitched) -> Iterator[Indexed | E
             yield Skipped(document.name, f"a record is damaged and cannot be made anew ({error})", failed=True)
     if not lacking:
         return
-    workspace.ensure_pool(lambda: [(item.document.content_hash, _token_ids(item)) for item in lacking])
-    writer = DocumentWriter(workspace)
+    writer = DocumentWriter(workspace, lambda: [(item.document.content_hash, _token_ids(item)) for item in lacking])
     for prepared in lacking:
         yield from writer.add(prepared, damaged=stitched.damaged)
     yield from writer.flush()

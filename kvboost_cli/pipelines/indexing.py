@@ -6,8 +6,8 @@ stored whole or not at all; running again after an interruption encodes only wha
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import chain
+from dataclasses import dataclass, replace
+from itertools import chain, takewhile
 
 from store import DocumentEntry
 
@@ -60,6 +60,8 @@ Source = SourceFile | Document
 
 def index_documents(workspace: Workspace, request: IndexRequest) -> Iterator[IndexEvent]:
     """Bring the store up to date with the documents; the caller holds the store's writer lock."""
+    if not request.dry_run:
+        _ = workspace.search  # complete from here on, even if no document has changed
     pending: list[Source] = [] if request.text_document is None else [request.text_document]
     passed_over: set[str] = set()
     for event in _compare(workspace, request):
@@ -70,7 +72,7 @@ def index_documents(workspace: Workspace, request: IndexRequest) -> Iterator[Ind
             passed_over.add(event.path)
         yield event
     yield Planned(len(pending), sum(source.size_bytes for source in pending))
-    yield from _index_pending(workspace, pending, dry_run=request.dry_run)
+    yield from _index_pending(workspace, pending, request)
     if request.prune:
         for name in _gone(workspace, [*request.paths, *request.listed], passed_over):
             if not request.dry_run:
@@ -130,22 +132,46 @@ def _unchanged_entry(workspace: Workspace, source: SourceFile) -> DocumentEntry 
         return None if snapshot.missing(entry.chunk_keys) else entry
 
 
+def _touched_entry(workspace: Workspace, document: Document) -> DocumentEntry | None:
+    """The entry, with the file's new size and time, of a document whose text is as stored, all chunks present."""
+    with workspace.store.snapshot() as snapshot:
+        entry = snapshot.document(document.name)
+        same = entry is not None and entry.content_hash == document.content_hash
+        if entry is None or not same or entry.recipe != workspace.recipe.digest.hex():
+            return None
+        if snapshot.missing(entry.chunk_keys):
+            return None
+    return replace(entry, size_bytes=document.size_bytes, mtime_ns=document.mtime_ns, root=document.root)
+
+
 def is_current(workspace: Workspace, entry: DocumentEntry, size_bytes: int, mtime_ns: int) -> bool:
     """Whether an entry was made from a file of this size and time, by the workspace's recipe."""
     same_file = (entry.size_bytes, entry.mtime_ns) == (size_bytes, mtime_ns)
     return same_file and entry.recipe == workspace.recipe.digest.hex()
 
 
-def _index_pending(workspace: Workspace, pending: Sequence[Source], *, dry_run: bool) -> Iterator[IndexEvent]:
-    writer = DocumentPreview(workspace) if dry_run else DocumentWriter(workspace)
+def _choose_writer(
+    workspace: Workspace, pending: Sequence[Source], request: IndexRequest
+) -> DocumentWriter | DocumentPreview:
+    if request.dry_run:
+        return DocumentPreview(workspace)
+    return DocumentWriter(workspace, lambda: _pool_documents(workspace, pending), verify=request.force)
+
+
+def _index_pending(workspace: Workspace, pending: Sequence[Source], request: IndexRequest) -> Iterator[IndexEvent]:
+    writer = _choose_writer(workspace, pending, request)
     for source in pending:
         try:
             document = source if isinstance(source, Document) else read_document(source)
         except DocumentError as error:
             yield skipped_for(error, explicit=isinstance(source, SourceFile) and source.explicit)
             continue
-        if not dry_run:
-            workspace.ensure_pool(lambda: _pool_documents(workspace, pending))
+        touched = None if request.force else _touched_entry(workspace, document)
+        if touched is not None:
+            if not request.dry_run:
+                workspace.store.touch_document(touched)
+            yield Indexed(touched.name, "unchanged", document.size_bytes, num_reused_chunks=len(touched.chunk_keys))
+            continue
         yield from writer.add(prepare_document(document, workspace.handle.codec, workspace.keys))
     yield from writer.flush()
 
@@ -162,11 +188,7 @@ def _pool_documents(workspace: Workspace, pending: Sequence[Source]) -> Iterator
 
 
 def _spread(items: Sequence[Source], count: int) -> list[Source]:
-    """Up to ``4 * count`` items: first ``count`` evenly spaced ones, then those between them.
-
-    >>> _spread([0, 1, 2, 3, 4, 5, 6, 7], 1)  # doctest: +SKIP
-    [0, 2, 4, 6]
-    """
+    """Up to ``4 * count`` items: first ``count`` evenly spaced ones, then those between them."""
     stride = max(1, len(items) // (4 * count))
     candidates = items[::stride][: 4 * count]
     return [*candidates[::4], *(item for index, item in enumerate(candidates) if index % 4)]
@@ -180,5 +202,14 @@ def _gone(workspace: Workspace, paths: Sequence[str], passed_over: set[str]) -> 
 
 
 def _is_at_or_below(name: str, paths: Sequence[str]) -> bool:
-    roots = (os.path.abspath(path) for path in paths)
+    roots = (os.path.abspath(_fixed_part(path)) for path in paths)
     return any(name == root or name.startswith(root.rstrip(os.sep) + os.sep) for root in roots)
+
+
+def _fixed_part(path: str) -> str:
+    """A path as it is, a glob pattern up to its first part with a wildcard: ``docs/**/*.md`` gives ``docs``."""
+    if os.path.lexists(path):
+        return path
+    parts = path.split(os.sep)
+    fixed = takewhile(lambda part: not set(part) & set("*?["), parts)
+    return os.sep.join(fixed) or os.curdir

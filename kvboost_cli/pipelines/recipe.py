@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 
 from blake3 import blake3
 
@@ -30,7 +31,7 @@ class Recipe:
     overlap_tokens: int = 128
     version: int = VERSION
 
-    @property
+    @cached_property
     def digest(self) -> bytes:
         """32 bytes that change with any setting."""
         return blake3(json.dumps(asdict(self), sort_keys=True).encode()).digest()

@@ -22,6 +22,7 @@ CACHEBLEND_RATIO = 0.15
 """The share that the CacheBlend paper recomputes."""
 
 QUESTION_RATIO = 0.05
+"""Beyond it the measured gain is small; docs/fidelity.md."""
 
 
 @dataclass(frozen=True)
@@ -91,11 +92,15 @@ def question(task: RepairTask) -> Repaired:
     The question pays little attention to a head, whose tokens nevertheless changed the most. A first pass of the tail
     through the lower half of the layers records the attention; a second one repairs.
     """
+    content = task.plan.positions_with(Hit.CONTENT)
+    budget = task.budget(QUESTION_RATIO)
+    if budget in (0, len(content)):  # nothing to choose
+        return recompute(task, content[:budget])
     rows = sorted([*task.plan.fresh_positions(), *task.plan.tail])
     num_layers = -(-task.model.geometry.num_layers // 2)
     scores = score_keys(task.model, task.pick(rows), rows, task.kv, num_layers, task.plan.num_tail_tokens)
-    content = torch.tensor(task.plan.positions_with(Hit.CONTENT), dtype=torch.int64, device=task.model.device)
-    attended = content[scores[content].topk(task.budget(QUESTION_RATIO)).indices].tolist()
+    places = torch.tensor(content, device=task.model.device)
+    attended = places[scores[places].topk(budget).indices].tolist()
     return recompute(task, sorted({*attended, *segment_heads(task.plan, DEFAULT_HEAD_TOKENS)}))
 
 
@@ -114,6 +119,8 @@ REPAIRS: dict[str, RepairStrategy] = {
 }
 """By the name that ``--repair`` takes and reports show."""
 
+DEFAULT_RATIOS = {"cacheblend": CACHEBLEND_RATIO, "question": QUESTION_RATIO}
+
 AUTO = "selective"
 """What ``--repair auto`` stands for: the best by measurement, see docs/fidelity.md."""
 
@@ -121,3 +128,8 @@ AUTO = "selective"
 def effective_name(name: str) -> str:
     """The strategy behind a name: ``effective_name("auto") == "selective"``."""
     return AUTO if name == "auto" else name
+
+
+def default_ratio(name: str) -> float | None:
+    """The share that a strategy recomputes without ``--ratio``; None if it does not go by a share."""
+    return DEFAULT_RATIOS.get(name)

@@ -1,6 +1,8 @@
-"""The search index of a store: opened, and made again from the store's token ids where it lacks something."""
+"""The search index of a store: opened when it is needed, and made again where it lacks something."""
 
 from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Self
 
 from store import ChunkStore, DocumentEntry, Snapshot
 
@@ -12,38 +14,59 @@ Decode = Callable[[Sequence[int]], str]
 """Token ids to text."""
 
 
-def open_search(store: ChunkStore, decode: Decode, *, complete: bool) -> SearchIndex:
-    """The index beside the store; with ``complete`` it has every document that the store has.
+class StoreSearch:
+    """The index beside a store. It is derived data: what is damaged or missing comes from the store's token ids."""
 
-    It is derived data: a damaged file is made anew. Raises the retrieval package's other errors.
-    """
-    path = store.path / FILE_NAME
-    if store.readonly:
-        return SearchIndex(path, readonly=True)
-    try:
-        return _opened(store, SearchIndex(path), decode, complete)
-    except SearchIndexDamaged:
-        remove_index(path)
-        return _opened(store, SearchIndex(path), decode, complete=True)
+    def __init__(self, store: ChunkStore, decode: Decode) -> None:
+        self._store, self._decode = store, decode
+        self._index: SearchIndex | None = None
 
+    @property
+    def index(self) -> SearchIndex:
+        """The index, opened at the first use, with all documents of the store and no others.
 
-def _opened(store: ChunkStore, search: SearchIndex, decode: Decode, complete: bool) -> SearchIndex:
-    try:
-        if complete:
-            _complete(store, search, decode)
-    except BaseException:
-        search.close()
-        raise
-    return search
+        A read-only store's is taken as it is. Raises the retrieval package's errors.
+        """
+        if self._index is None:
+            self._index = self._open()
+        return self._index
 
+    def _open(self) -> SearchIndex:
+        path = self._store.path / FILE_NAME
+        if self._store.readonly:
+            return SearchIndex(path, readonly=True)
+        try:
+            return self._completed(SearchIndex(path))
+        except SearchIndexDamaged:
+            remove_index(path)
+            return self._completed(SearchIndex(path))
 
-def _complete(store: ChunkStore, search: SearchIndex, decode: Decode) -> None:
-    """Index the stored documents that the search index lacks or has in another version."""
-    hashes = search.document_hashes()
-    with store.snapshot() as snapshot:
-        for entry in snapshot.documents():
-            if hashes.get(entry.name) != entry.content_hash:
-                search.replace_document(entry.name, entry.content_hash, _chunk_texts(snapshot, entry, decode))
+    def _completed(self, index: SearchIndex) -> SearchIndex:
+        try:
+            self._complete(index)
+        except BaseException:
+            index.close()
+            raise
+        return index
+
+    def _complete(self, index: SearchIndex) -> None:
+        surplus = index.document_hashes()
+        with self._store.snapshot() as snapshot:
+            for entry in snapshot.documents():
+                if surplus.pop(entry.name, None) != entry.content_hash:
+                    texts = _chunk_texts(snapshot, entry, self._decode)
+                    index.replace_document(entry.name, entry.content_hash, texts)
+        for name in surplus:
+            index.remove_document(name)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._index is not None:
+            self._index.close()
 
 
 def _chunk_texts(snapshot: Snapshot, entry: DocumentEntry, decode: Decode) -> list[str]:

@@ -42,11 +42,13 @@ def load_chunks(
     groups = groups_of_chunks([chunk.placed.num_tokens for chunk in chunks], recipe.group).to(model.device)
     shapes = [layer_shape(model, recipe, chunk.placed.num_tokens) for chunk in chunks]
     staging = torch.empty(sum(shape.num_bytes for shape in shapes), dtype=torch.uint8)
+    on_device = staging if model.device.type == "cpu" else staging.to(model.device)
+    parts = torch.split(on_device, [shape.num_bytes for shape in shapes])
+    arrays = [view_layer(part, shape) for part, shape in zip(parts, shapes, strict=True)]
     for layer in range(model.geometry.num_layers):
         _copy_layer(snapshot, chunks, layer, staging)
-        on_device = staging.to(model.device)
-        parts = torch.split(on_device, [shape.num_bytes for shape in shapes])
-        arrays = [view_layer(part, shape) for part, shape in zip(parts, shapes, strict=True)]
+        if on_device is not staging:
+            on_device.copy_(staging)
         keys, values = expand_layer(arrays, groups, cos, sin, recipe.bits)
         _place(kv, layer, places, keys, values)
 

@@ -1,9 +1,9 @@
 """What both flows work with: an open store, its search index, the model that made it, and the recipe."""
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,12 +16,12 @@ from .fillers import Filler, make_pool, pool_from_bytes, pool_to_bytes
 from .prepare import ChunkKeys
 from .prompt import GENERIC_HEADER
 from .recipe import Recipe, make_recipe, recipe_from_facts
-from .searching import open_search
+from .searching import StoreSearch
 
 if TYPE_CHECKING:
     from .encoding import Encoder
 
-MODEL_META = "model"
+MODEL_FACT, DTYPE_FACT = "model", "dtype"
 
 MakeHandle = Callable[[str | None, str], ModelHandle]
 """Makes a handle from a model's name (None: the default model) and a dtype (``auto``: the machine's choice)."""
@@ -46,17 +46,25 @@ class Workspace:
     """An open store with everything that reading or extending it needs."""
 
     store: ChunkStore
-    search: SearchIndex
+    store_search: StoreSearch
     handle: ModelHandle
     recipe: Recipe
 
     @property
+    def search(self) -> SearchIndex:
+        """The store's search index, opened when first used."""
+        return self.store_search.index
+
+    @cached_property
     def keys(self) -> ChunkKeys:
         """Makes content keys of this model and recipe."""
         return ChunkKeys(self.handle.fingerprint, self.recipe)
 
-    def make_encoder(self) -> "Encoder":
-        """An encoder for missing chunks; loads the model and with it torch."""
+    def make_encoder(self, pool_documents: Callable[[], Iterable[tuple[str, Sequence[int]]]]) -> "Encoder":
+        """An encoder for missing chunks; loads the model and with it torch.
+
+        ``pool_documents`` gives content hash and token ids of documents for the fillers, if the store has none yet.
+        """
         from .encoding import Encoder
 
         codec = self.handle.codec
@@ -66,7 +74,7 @@ class Workspace:
             self.recipe,
             preamble=codec.frame(None).preamble,
             separator=codec.token_ids(GENERIC_HEADER),
-            pool=self.ensure_pool(lambda: ()),
+            pool=self.ensure_pool(pool_documents),
         )
 
     def ensure_pool(self, documents: Callable[[], Iterable[tuple[str, Sequence[int]]]]) -> tuple[Filler, ...]:
@@ -89,18 +97,17 @@ def open_workspace(
     request: WorkspaceRequest,
     make_handle: MakeHandle,
     *,
-    create: bool,
+    create: bool = False,
     force: bool = False,
-    searchable: bool = True,
+    readonly: bool = False,
 ) -> Iterator[Workspace]:
     """Open the store, or make it when ``create`` is set and there is none.
 
-    ``force`` gives an existing store the request's recipe. ``searchable`` makes sure that the search index has all
-    documents of the store, which takes a look at each. Raises the store's errors: ``StoreNotFound``,
-    ``ModelMismatch`` and ``RecipeMismatch`` among them.
+    ``force`` gives an existing store the request's recipe; a ``readonly`` one is only looked at as if it had it.
+    Raises the store's errors: ``StoreNotFound``, ``ModelMismatch`` and ``RecipeMismatch`` among them.
     """
     try:
-        store = _open(request.store_dir)
+        store = open_store(request.store_dir, readonly=readonly)
     except StoreNotFound:
         if not create:
             raise
@@ -108,64 +115,56 @@ def open_workspace(
     else:
         with _closed_on_error(store):
             handle, recipe = _match(store, request, make_handle, force)
-    with store, open_search(store, lambda ids: handle.codec.text(ids), complete=searchable) as search:
+    with store, StoreSearch(store, lambda ids: handle.codec.text(ids)) as search:
         yield Workspace(store, search, handle, recipe)
 
 
-def _open(store_dir: Path) -> ChunkStore:
-    try:
-        return ChunkStore.open(store_dir)
-    except StoreReadonly:
-        return ChunkStore.open(store_dir, readonly=True)
+def open_store(store_dir: Path, *, readonly: bool = False) -> ChunkStore:
+    """Open a store for writing if that is wanted and can be done, else for reading."""
+    if not readonly:
+        with suppress(StoreReadonly):
+            return ChunkStore.open(store_dir)
+    return ChunkStore.open(store_dir, readonly=True)
 
 
 def _create(request: WorkspaceRequest, make_handle: MakeHandle) -> tuple[ChunkStore, ModelHandle, Recipe]:
     handle = make_handle(request.model, request.dtype)
     handle.require_supported()
     recipe = make_recipe(request.bits, request.contexts, handle.head_dim)
-    store = ChunkStore.open_or_create(request.store_dir, _identity(handle, recipe))
-    store.put_meta(MODEL_META, json.dumps({"model": request.model, "dtype": handle.dtype}).encode())
-    return store, handle, recipe
+    identity = _identity(handle, recipe, request.model or handle.name)
+    return ChunkStore.open_or_create(request.store_dir, identity), handle, recipe
 
 
 def _match(
     store: ChunkStore, request: WorkspaceRequest, make_handle: MakeHandle, force: bool
 ) -> tuple[ModelHandle, Recipe]:
     """The model and recipe of an existing store, checked against what the user asked for."""
-    remembered = _remembered_model(store)
-    dtype = request.dtype if request.dtype != "auto" else remembered.get("dtype", "auto")
-    handle = make_handle(request.model or remembered.get("model"), dtype)
-    stored = recipe_from_facts(store.identity.recipe_text)
+    facts = store.identity.recipe_text
+    model = request.model or str(facts[MODEL_FACT])
+    handle = make_handle(model, request.dtype if request.dtype != "auto" else str(facts[DTYPE_FACT]))
+    stored = recipe_from_facts(facts)
     recipe = make_recipe(
         stored.bits if request.bits is None else request.bits,
         stored.contexts if request.contexts is None else request.contexts,
         handle.head_dim,
     )
-    wanted = _identity(handle, recipe)
+    wanted = _identity(handle, recipe, model)
     try:
         store.require_identity(wanted)
     except RecipeMismatch:
         if not force:
             raise
-        store.replace_identity(wanted)
+        if not store.readonly:
+            store.replace_identity(wanted)
     return handle, recipe
 
 
-def _remembered_model(store: ChunkStore) -> dict[str, str]:
-    """Name and dtype of the store's model; empty if damaged: the fingerprint still tells whether a model fits."""
-    with store.snapshot() as snapshot:
-        data = snapshot.meta(MODEL_META)
-    try:
-        remembered = json.loads(data or b"{}")
-    except ValueError:
-        return {}
-    return remembered if isinstance(remembered, dict) else {}
-
-
-def _identity(handle: ModelHandle, recipe: Recipe) -> StoreIdentity:
+def _identity(handle: ModelHandle, recipe: Recipe, model: str) -> StoreIdentity:
+    """Fingerprint and recipe, with the facts that later commands need to find the model again."""
     fingerprint = handle.fingerprint
     name = f"{fingerprint.name} in {fingerprint.dtype}"
-    return StoreIdentity(fingerprint.digest, name, recipe.digest, recipe.facts)
+    facts = {**recipe.facts, MODEL_FACT: model, DTYPE_FACT: fingerprint.dtype}
+    return StoreIdentity(fingerprint.digest, name, recipe.digest, facts)
 
 
 @contextmanager

@@ -1,11 +1,11 @@
 """Encode what prepared documents lack and store them, each in one transaction."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from store import ChunkRecord, DocumentEntry
+from store import ChunkRecord, DocumentEntry, MissingChunk, Snapshot
 
 from .prepare import PreparedDocument
 from .workspace import Workspace
@@ -54,8 +54,15 @@ class DocumentWriter:
     The model is loaded with the first chunk that has to be encoded, so never for documents that have all.
     """
 
-    def __init__(self, workspace: Workspace) -> None:
-        self._workspace = workspace
+    def __init__(
+        self,
+        workspace: Workspace,
+        pool_documents: Callable[[], Iterable[tuple[str, Sequence[int]]]],
+        *,
+        verify: bool = False,
+    ) -> None:
+        """``pool_documents`` gives a new store its fillers; ``verify`` looks for damage in stored chunks."""
+        self._workspace, self._pool_documents, self._verify = workspace, pool_documents, verify
         self._waiting: list[_Waiting] = []
         self._encoder: Encoder | None = None
 
@@ -64,7 +71,7 @@ class DocumentWriter:
 
         Chunks among ``damaged`` are encoded again although the store has a header for them.
         """
-        self._waiting.append(_wait(self._workspace, prepared, damaged))
+        self._waiting.append(_wait(self._workspace, prepared, damaged, verify=self._verify))
         num_missing = sum(waiting.num_missing_tokens for waiting in self._waiting)
         if not num_missing or num_missing >= self._loaded_encoder().batch_tokens:
             yield from self.flush()
@@ -73,29 +80,40 @@ class DocumentWriter:
         """Encode and store all documents taken so far."""
         waiting, self._waiting = self._waiting, []
         records: dict[bytes, ChunkRecord] = {}
-        if any(item.missing for item in waiting):
-            for batch in self._loaded_encoder().encode((item.prepared, item.missing) for item in waiting):
-                records.update((record.key, record) for record in batch)
-                yield Encoded(sum(record.header.num_tokens for record in batch))
+        yield from self._encode(waiting, records)
         for item in waiting:
-            yield self._store(item, records)
+            yield from self._store(item, records)
+
+    def _encode(self, waiting: Sequence[_Waiting], records: dict[bytes, ChunkRecord]) -> Iterator[Encoded]:
+        """Add the records of all missing chunks to ``records``."""
+        if not any(item.missing for item in waiting):
+            return
+        for batch in self._loaded_encoder().encode((item.prepared, item.missing) for item in waiting):
+            records.update((record.key, record) for record in batch)
+            yield Encoded(sum(record.header.num_tokens for record in batch))
 
     def _loaded_encoder(self) -> "Encoder":
         if self._encoder is None:
-            self._encoder = self._workspace.make_encoder()
+            self._encoder = self._workspace.make_encoder(self._pool_documents)
             preamble = self._encoder.preamble_record()
             if preamble is not None:
                 self._workspace.store.put_position(preamble)
         return self._encoder
 
-    def _store(self, item: _Waiting, records: Mapping[bytes, ChunkRecord]) -> Indexed:
+    def _store(self, item: _Waiting, records: dict[bytes, ChunkRecord]) -> Iterator[Indexed | Encoded]:
         document = item.prepared.document
         indexed = _describe(self._workspace, item)
         # the search index first: a document in the store can then always be found
         self._workspace.search.replace_document(document.name, document.content_hash, item.prepared.chunk_texts)
         entry = _entry(item.prepared, self._workspace.recipe.digest.hex())
-        num_bytes = self._workspace.store.put_document(entry, [records[key] for key in item.missing])
-        return replace(indexed, bytes_written=num_bytes)
+        while True:
+            try:
+                num_bytes = self._workspace.store.put_document(entry, [records[key] for key in item.missing])
+                break
+            except MissingChunk as error:  # dropped with the last other document that had it, since we looked
+                yield from self._encode([replace(item, missing=frozenset({error.key}))], records)
+                item = replace(item, missing=item.missing | {error.key})
+        yield replace(indexed, bytes_written=num_bytes)
 
 
 class DocumentPreview:
@@ -106,17 +124,25 @@ class DocumentPreview:
 
     def add(self, prepared: PreparedDocument) -> Iterator[Indexed]:
         """The event that storing the document would give."""
-        yield _describe(self._workspace, _wait(self._workspace, prepared, frozenset()))
+        yield _describe(self._workspace, _wait(self._workspace, prepared, frozenset(), verify=False))
 
     def flush(self) -> Iterator[Indexed]:
         """Nothing waits."""
         return iter(())
 
 
-def _wait(workspace: Workspace, prepared: PreparedDocument, damaged: frozenset[bytes]) -> _Waiting:
+def _wait(workspace: Workspace, prepared: PreparedDocument, damaged: frozenset[bytes], *, verify: bool) -> _Waiting:
+    keys = frozenset(prepared.keys)
     with workspace.store.snapshot() as snapshot:
-        missing = frozenset(snapshot.missing(prepared.keys))
-    return _Waiting(prepared, missing | (damaged & set(prepared.keys)))
+        missing = frozenset(snapshot.missing(prepared.keys)) | (damaged & keys)
+        if verify:
+            missing |= {key for key in keys - missing if _is_unsound(snapshot, key)}
+    return _Waiting(prepared, missing)
+
+
+def _is_unsound(snapshot: Snapshot, key: bytes) -> bool:
+    header = snapshot.header(key)
+    return header is None or not snapshot.verify(key, header)
 
 
 def _describe(workspace: Workspace, item: _Waiting) -> Indexed:

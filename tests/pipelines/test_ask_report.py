@@ -18,7 +18,7 @@ def test_phases_sum_to_the_total_and_tokens_to_the_prompt(desk: Desk, repair: st
             request = ask_request(*documents, repair=repair)
             answer = start_answer(workspace, request)
             answer.drain(workspace.handle.loaded)
-            facts = make_report(workspace, request, answer, None, 0.5).to_json()
+            facts = make_report(workspace, request, answer, None).to_json()
             ttft, tokens = facts["ttft"], facts["tokens"]
             assert {"tokenize_s", "lookup_s", "load_s", "first_token_s"} <= set(answer.phases) <= set(PHASES)
             assert sum(ttft[phase] for phase in PHASES) == pytest.approx(ttft["total_s"])
@@ -56,7 +56,7 @@ def test_verification_tells_a_stitched_prompt_from_full_prefill(desk: Desk) -> N
         reference = start_answer(workspace, ask_request(*paths, max_tokens=12, no_cache=True))
         reference.drain(workspace.handle.loaded)
         assert verification.reference_answer == workspace.handle.codec.text(reference.token_ids)
-        record_ask(workspace, make_report(workspace, request, answer, verification, 0.0))
+        record_ask(workspace, make_report(workspace, request, answer, verification))
         assert workspace.store.stats().num_asks == 1
     assert answer.token_ids == kept
     assert verification.kl_mean > 1e-4

@@ -83,7 +83,7 @@ def test_without_cache_the_logits_are_full_prefills_own(desk: Desk, system: str 
         expected = reference_logits(workspace, answer.stitched.prompt.token_ids)
         torch.testing.assert_close(answer.stitched.logits, expected, **TOLERANCE)
         answer.drain(workspace.handle.loaded)
-        report = make_report(workspace, ask_request(path, no_cache=True), answer, None, 0.0)
+        report = make_report(workspace, ask_request(path, no_cache=True), answer, None)
     assert report.tokens.prefilled == report.tokens.prompt
     assert (report.strategy, report.documents[0].hit) == ("none", "miss")
 

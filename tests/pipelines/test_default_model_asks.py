@@ -69,7 +69,7 @@ def test_a_real_prompt_in_an_unseen_order(real_desk: Desk) -> None:
 
         request = ask_request(*paths, question="Which licence is it, and who may use the software?", max_tokens=2)
         answer = start_answer(workspace, request)
-        report = make_report(workspace, request, answer, None, 0.0)
+        report = make_report(workspace, request, answer, None)
         reference = reference_tail_logits(model, answer.stitched)
         reused = mean_kl(reference, tail_logits(model, answer.stitched))
         places = answer.stitched.plan.positions_with(Hit.CONTENT)

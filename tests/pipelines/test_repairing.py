@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from samples import Desk, make_text, reference_logits
+from samples import Desk, make_text
 from tiny_models import TinyModels
 from torch import Tensor
 
@@ -50,30 +50,6 @@ def attentions(model: LoadedModel, token_ids: Sequence[int]) -> Sequence[Tensor]
 def desk(tiny_models: TinyModels, tmp_path: Path) -> Desk:
     """A model of four layers, so that there are some above the probe layer."""
     return Desk(tmp_path, tiny_models.path("llama-deep"))
-
-
-def test_a_model_without_layers_above_the_probe_is_computed_whole(tiny_models: TinyModels, tmp_path: Path) -> None:
-    desk = Desk(tmp_path, tiny_models.path("llama"))
-    path = desk.write("a.md", make_text(1, 2))
-    desk.index()
-    with desk.workspace() as workspace:
-        task = make_task(workspace, [path], ratio=0.1)
-        repaired = REPAIRS["cacheblend"](task)
-        expected = reference_logits(workspace, task.token_ids)
-    assert list(repaired.positions) == task.plan.positions_with(Hit.CONTENT)
-    torch.testing.assert_close(repaired.logits, expected, **TOLERANCE)
-
-
-@pytest.mark.parametrize("name", sorted(set(REPAIRS) - {"none"}))
-def test_recomputing_all_reused_tokens_is_full_prefill(desk: Desk, name: str) -> None:
-    paths = [desk.write(f"{seed}.md", make_text(seed, 2)) for seed in range(3)]
-    desk.index()
-    with desk.workspace() as workspace:
-        task = make_task(workspace, paths, ratio=1.0)
-        repaired = REPAIRS[name](task)
-        expected = reference_logits(workspace, task.token_ids)
-    assert list(repaired.positions) == task.plan.positions_with(Hit.CONTENT)
-    torch.testing.assert_close(repaired.logits, expected, **TOLERANCE)
 
 
 @pytest.mark.parametrize("name", sorted(REPAIRS))

@@ -56,7 +56,7 @@ def test_a_share_of_the_reused_tokens_is_repaired_and_counted(deep_desk: Desk, r
     with deep_desk.workspace() as workspace:
         request = ask_request(*paths, repair=repair, ratio=0.1)
         answer = start_answer(workspace, request)
-        tokens = make_report(workspace, request, answer, None, 0.0).tokens
+        tokens = make_report(workspace, request, answer, None).tokens
     num_content = len(answer.stitched.plan.positions_with(Hit.CONTENT))
     assert 0.1 * num_content - 1 <= tokens.repaired < 0.2 * num_content
     assert tokens.exact + tokens.reused + tokens.repaired + tokens.prefilled == tokens.prompt
