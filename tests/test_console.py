@@ -45,7 +45,7 @@ def _read_terminal(descriptor: int) -> bytes:
 
 TABLE = "console.render_table('Phases', ('phase', 'seconds'), [('load', '0.1'), ('repair', '12.5')])"
 BAR = "console.render_bar([('load', 1.0), ('repair', 3.0)], 8)"
-PROGRESS = "with console.index_progress(quiet=False) as show: show(IndexProgress(1, 2, 3, 400))"
+PROGRESS = "with console.index_progress(quiet=False) as show: show(IndexProgress(1, 2, 100, 200, 3, 400))"
 
 
 def test_a_table_off_a_terminal_is_plain_and_aligned(capsys: pytest.CaptureFixture[str]) -> None:
@@ -87,31 +87,31 @@ def test_a_bar_is_filled_exactly(values: list[float], width: int) -> None:
 
 
 def test_progress_tells_counts_rate_and_time_left() -> None:
-    told = describe_progress(IndexProgress(1, 4, 9, 3000, tokens_total=9000), elapsed_s=30.0)
+    told = describe_progress(IndexProgress(1, 4, 1000, 3000, 9, 3000), elapsed_s=30.0)
     assert told == "1/4 documents, 9 chunks, 100 tokens/s, 1:00 left"
 
 
 def test_progress_without_a_token_yet_tells_counts_only() -> None:
-    assert describe_progress(IndexProgress(0, 4, 0, 0), elapsed_s=0.0) == "0/4 documents, 0 chunks"
+    assert describe_progress(IndexProgress(0, 4, 0, 4000, 0, 0), elapsed_s=0.0) == "0/4 documents, 0 chunks"
 
 
 def test_progress_off_a_terminal_ends_with_one_plain_line(capsys: pytest.CaptureFixture[str]) -> None:
     with console.index_progress(quiet=False) as show:
         for done in (1, 2):
-            show(IndexProgress(done, 2, done, 0))
+            show(IndexProgress(done, 2, done * 10, 20, done, 0))
     assert capsys.readouterr().err == "indexed: 2/2 documents, 2 chunks\n"
 
 
 def test_quiet_progress_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     with console.index_progress(quiet=True) as show:
-        show(IndexProgress(1, 1, 1, 1))
+        show(IndexProgress(1, 1, 10, 10, 1, 1))
     assert capsys.readouterr().err == ""
 
 
 def test_progress_ends_cleanly_when_the_work_fails(capsys: pytest.CaptureFixture[str]) -> None:
     def work() -> None:
         with console.index_progress(quiet=False) as show:
-            show(IndexProgress(1, 2, 1, 0))
+            show(IndexProgress(1, 2, 10, 20, 1, 0))
             raise RuntimeError("stop")
 
     with pytest.raises(RuntimeError, match="stop"):
