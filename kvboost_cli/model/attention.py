@@ -7,7 +7,7 @@ is made once per pass and reaches this function through the model's keyword argu
 all layers. Masks are additive: a boolean mask takes a slow path on CPUs.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -73,20 +73,28 @@ def blockwise_attention(
 
     Returns [batch, queries, heads, value_dim], as transformers expects it.
     """
+
+    def attend(folded: Tensor, keys: Tensor, values: Tensor, block: QueryBlock) -> Tensor:
+        return scaled_dot_product_attention(
+            folded, keys, values, attn_mask=block.mask, dropout_p=dropout, scale=scaling
+        )
+
+    return attend_blockwise(query, key, value, kvboost_blocks, attend), None
+
+
+Attend = Callable[[Tensor, Tensor, Tensor, QueryBlock], Tensor]
+"""Attention of one block: folded queries [batch, kv_heads, folds * queries, key_dim], and the keys and values seen."""
+
+
+def attend_blockwise(query: Tensor, key: Tensor, value: Tensor, blocks: Sequence[QueryBlock], attend: Attend) -> Tensor:
+    """Fold each block's queries, attend, and put the results back in order: [batch, queries, heads, value_dim]."""
     outputs = []
-    for block in kvboost_blocks:
+    for block in blocks:
         rows = query[:, :, block.first : block.last]
         folded = rows.reshape(rows.shape[0], key.shape[1], -1, rows.shape[-1])
-        out = scaled_dot_product_attention(
-            folded,
-            key[:, :, : block.num_keys],
-            value[:, :, : block.num_keys],
-            attn_mask=block.mask,
-            dropout_p=dropout,
-            scale=scaling,
-        )
+        out = attend(folded, key[:, :, : block.num_keys], value[:, :, : block.num_keys], block)
         outputs.append(out.reshape(*rows.shape[:3], value.shape[-1]))
-    return torch.cat(outputs, dim=2).transpose(1, 2), None
+    return torch.cat(outputs, dim=2).transpose(1, 2)
 
 
 @contextmanager

@@ -82,18 +82,16 @@ def scoring_attention(
     **_kwargs: object,
 ) -> tuple[Tensor, None]:
     """Attention as ``attention.blockwise_attention`` computes it, which also raises the recording's scores in place."""
-    outputs = []
-    for block in kvboost_blocks:
-        rows = query[:, :, block.first : block.last]
-        folded = rows.reshape(rows.shape[0], key.shape[1], -1, rows.shape[-1])
-        logits = ((folded * scaling) @ key[:, :, : block.num_keys].transpose(2, 3)).float()
+
+    def attend(folded: Tensor, keys: Tensor, values: Tensor, block: QueryBlock) -> Tensor:
+        logits = ((folded * scaling) @ keys.transpose(2, 3)).float()
         if block.mask is not None:
             logits += block.mask
         probabilities = logits.softmax(-1)
         _record(kvboost_recording, block, probabilities)
-        out = probabilities.to(value.dtype) @ value[:, :, : block.num_keys]
-        outputs.append(out.reshape(*rows.shape[:3], value.shape[-1]))
-    return torch.cat(outputs, dim=2).transpose(1, 2), None
+        return probabilities.to(values.dtype) @ values
+
+    return attention.attend_blockwise(query, key, value, kvboost_blocks, attend), None
 
 
 def _record(recording: Recording, block: QueryBlock, probabilities: Tensor) -> None:

@@ -125,7 +125,8 @@ class Encoder:
                     chunk_layer.append(data)
         for job, chunk_layers in zip(batch, layers, strict=True):
             for (key, token_ids), chunk_layer in zip(job.chunks, chunk_layers, strict=True):
-                yield self._record(key, token_ids, chunk_layer)
+                shape = layer_shape(self._model, self._recipe, len(token_ids))
+                yield _make_record(key, self._fingerprint, self._recipe, shape, token_ids, chunk_layer, rotated=False)
 
     def _cut_layer(self, job: _Job, kv: LayerKV) -> Iterator[bytes]:
         """The bytes of one layer of each of a window's chunks."""
@@ -135,22 +136,6 @@ class Encoder:
             part = slice(first, first + len(token_ids))
             yield encode_layer(keys[:, part], values[:, part], layer_shape(self._model, self._recipe, len(token_ids)))
             first += len(token_ids)
-
-    def _record(self, key: bytes, token_ids: Sequence[int], layers: Sequence[bytes]) -> ChunkRecord:
-        geometry = self._model.geometry
-        return build_record(
-            key,
-            layers,
-            fingerprint=self._fingerprint.digest,
-            recipe=self._recipe.digest,
-            dtype=self._fingerprint.dtype,
-            bits=self._recipe.bits,
-            group=self._recipe.group,
-            kv_heads=geometry.kv_heads,
-            key_dim=geometry.key_dim,
-            value_dim=geometry.value_dim,
-            token_ids=token_ids,
-        )
 
 
 def _batch_tokens(jobs: Sequence[_Job]) -> int:
@@ -169,9 +154,23 @@ def exact_record(
 ) -> ChunkRecord:
     """A positional record of a prompt's first tokens: per layer keys, rotated, and values, unquantized."""
     shape = layer_shape(model, recipe.unquantized, len(token_ids))
+    encoded = [encode_layer(keys, values, shape) for keys, values in layers]
+    return _make_record(key, fingerprint, recipe, shape, token_ids, encoded, rotated=True)
+
+
+def _make_record(
+    key: bytes,
+    fingerprint: ModelFingerprint,
+    recipe: Recipe,
+    shape: LayerShape,
+    token_ids: Sequence[int],
+    layers: Sequence[bytes],
+    *,
+    rotated: bool,
+) -> ChunkRecord:
     return build_record(
         key,
-        [encode_layer(keys, values, shape) for keys, values in layers],
+        layers,
         fingerprint=fingerprint.digest,
         recipe=recipe.digest,
         dtype=fingerprint.dtype,
@@ -181,7 +180,7 @@ def exact_record(
         key_dim=shape.key_dim,
         value_dim=shape.value_dim,
         token_ids=token_ids,
-        rotated=True,
+        rotated=rotated,
     )
 
 

@@ -38,10 +38,9 @@ def test_four_documents_in_an_order_that_was_never_seen_are_answered_from_the_st
 
 
 def assert_reuse(told: dict, num_documents: int) -> None:  # type: ignore[type-arg]
-    """An answer, sums that hold, and KV from the store for more than nine tenths of the documents' tokens."""
+    """An answer, sums that hold, and KV from the store for more than nine tenths of the prompt."""
     assert_sums(told)
     assert told["answer"].strip()
     assert [document["hit"] for document in told["documents"]] == ["content"] * num_documents
     tokens = told["tokens"]
-    print(f"{(tokens['exact'] + tokens['reused']) / tokens['prompt']:.1%} of {tokens['prompt']} prompt tokens reused")
-    assert tokens["exact"] + tokens["reused"] + tokens["repaired"] > 0.9 * tokens["prompt"]
+    assert tokens["exact"] + tokens["reused"] > 0.9 * tokens["prompt"]
