@@ -18,7 +18,7 @@ from kvboost_cli.model.handle import ModelHandle
 from kvboost_cli.pipelines.asking import AskRequest
 from kvboost_cli.pipelines.indexing import IndexRequest, index_documents
 from kvboost_cli.pipelines.workspace import Workspace, WorkspaceRequest, open_workspace
-from kvboost_cli.settings import user_cache_dir
+from kvboost_cli.settings import user_cache_dir, user_model_dir
 
 
 @contextmanager
@@ -34,7 +34,7 @@ def indexed(folder: Path, *, bits: int = 8, contexts: int = 2, model: str | None
 
 def make_handle(model: str | None, dtype: str) -> ModelHandle:
     """The model on this machine's best device."""
-    resolved = resolve_model(model)
+    resolved = resolve_model(model, user_model_dir())
     return ModelHandle(resolved.name, resolved.path, "auto", dtype, user_cache_dir())
 
 

@@ -22,7 +22,7 @@ def default_model_dir() -> Path:
     """The directory of the default model, fetched once into the user's model directory."""
     for step in pull_model(DEFAULT_MODEL, user_model_dir()):
         print(step)
-    return resolve_model(DEFAULT_MODEL.name).path
+    return resolve_model(DEFAULT_MODEL.name, user_model_dir()).path
 
 
 @pytest.fixture

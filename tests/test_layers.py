@@ -14,7 +14,7 @@ ALLOWED = {
     "kvboost_cli.kv": set[str](),
     "kvboost_cli.documents": set[str](),
     "kvboost_cli.retrieval": set[str](),
-    "kvboost_cli.model": {"kvboost_cli.kv", "kvboost_cli.settings"},
+    "kvboost_cli.model": {"kvboost_cli.kv"},
     "kvboost_cli.pipelines": {
         "kvboost_cli.documents",
         "kvboost_cli.model",

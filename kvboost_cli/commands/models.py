@@ -30,7 +30,7 @@ def pull(
         for step in pull_model(CATALOG.get(model or "", DEFAULT_MODEL), user_model_dir()):
             if not quiet:
                 console.say(step)
-    found = resolve_model(model)
+    found = resolve_model(model, user_model_dir())
     if as_json:
         console.write_json({"name": found.name, "path": str(found.path)})
     elif not quiet:
@@ -43,8 +43,9 @@ def list_(as_json: JsonFlag = False) -> None:
 
     from .. import console
     from ..model.catalog import list_models
+    from ..settings import user_model_dir
 
-    listed = list_models()
+    listed = list_models(user_model_dir())
     if as_json:
         console.write_json({"models": [asdict(model) for model in listed]})
         return

@@ -30,9 +30,9 @@ def make_handle(settings: "Settings", model: str | None, dtype: str) -> "ModelHa
     """A handle for the model of that name (None: the default one) in that dtype."""
     from ..model.catalog import resolve_model
     from ..model.handle import ModelHandle
-    from ..settings import user_cache_dir
+    from ..settings import user_cache_dir, user_model_dir
 
-    resolved = resolve_model(model)
+    resolved = resolve_model(model, user_model_dir())
     return ModelHandle(resolved.name, resolved.path, settings.device, dtype, user_cache_dir())
 
 

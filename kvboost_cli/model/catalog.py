@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..settings import user_model_dir
 from .errors import ModelDownloadFailed, ModelNotFound, ModelUnsupported
 
 MANIFEST = "kvboost-model.json"
@@ -57,14 +56,14 @@ DEFAULT_MODEL = CatalogModel(
 CATALOG = {model.name: model for model in (DEFAULT_MODEL,)}
 
 
-def resolve_model(spec: str | None, model_dir: Path | None = None) -> ResolvedModel:
+def resolve_model(spec: str | None, model_dir: Path) -> ResolvedModel:
     """The directory of ``spec``: ``None`` or a catalog name, a directory, or a hub id (downloaded if absent).
 
-    ``model_dir`` holds the pulled models, by default the user's. Raises ``ModelNotFound``,
+    ``model_dir`` holds the pulled models. Raises ``ModelNotFound``,
     ``ModelUnsupported`` (no safetensors or no tokenizer) or ``ModelDownloadFailed``.
     """
     if spec is None or spec in CATALOG:
-        return _resolve_pulled(CATALOG.get(spec or "", DEFAULT_MODEL), model_dir or user_model_dir())
+        return _resolve_pulled(CATALOG.get(spec or "", DEFAULT_MODEL), model_dir)
     path = Path(spec).expanduser()
     if path.is_dir():
         return _resolve_directory(path)
@@ -73,9 +72,9 @@ def resolve_model(spec: str | None, model_dir: Path | None = None) -> ResolvedMo
     return _resolve_hub(spec)
 
 
-def list_models(model_dir: Path | None = None) -> list[ListedModel]:
+def list_models(model_dir: Path) -> list[ListedModel]:
     """The catalog, each entry with its directory and size if it is pulled."""
-    return [_list_one(model, (model_dir or user_model_dir()) / model.name) for model in CATALOG.values()]
+    return [_list_one(model, model_dir / model.name) for model in CATALOG.values()]
 
 
 def is_pulled(model: CatalogModel, path: Path) -> bool:

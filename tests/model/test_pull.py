@@ -144,7 +144,7 @@ def test_a_directory_is_a_model_by_its_files(tmp_path: Path, monkeypatch: pytest
     path = write_model_files(tmp_path / "tiny", "config.json", "tokenizer.json", "model.safetensors")
     monkeypatch.chdir(tmp_path)
     for spec in (str(path), "./tiny", "tiny"):
-        found = resolve_model(spec)
+        found = resolve_model(spec, tmp_path)
         assert (found.name, found.path) == ("tiny", path)
 
 
@@ -161,7 +161,7 @@ def test_a_directory_that_is_no_whole_model_is_refused(
 ) -> None:
     write_model_files(tmp_path, *names)
     with pytest.raises(error, match=f"{fact}.*: {tmp_path}$"):
-        resolve_model(str(tmp_path))
+        resolve_model(str(tmp_path), tmp_path)
 
 
 def test_a_missing_part_of_the_weights_is_named(tmp_path: Path) -> None:
@@ -169,18 +169,18 @@ def test_a_missing_part_of_the_weights_is_named(tmp_path: Path) -> None:
     index = {"weight_map": {"x": "a.safetensors", "y": "b.safetensors"}}
     (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
     with pytest.raises(ModelUnsupported, match=r"lacks its part b\.safetensors"):
-        resolve_model(str(tmp_path))
+        resolve_model(str(tmp_path), tmp_path)
 
 
 @pytest.mark.parametrize("spec", ["./nowhere", "/no/where", "~/no-such-model", "a/b/c"])
-def test_a_path_that_does_not_exist_is_not_looked_up_on_the_hub(spec: str) -> None:
+def test_a_path_that_does_not_exist_is_not_looked_up_on_the_hub(tmp_path: Path, spec: str) -> None:
     with pytest.raises(ModelNotFound, match=f"there is no model directory: {spec}$"):
-        resolve_model(spec)
+        resolve_model(spec, tmp_path)
 
 
-def test_a_name_that_no_hub_could_have_is_refused() -> None:
+def test_a_name_that_no_hub_could_have_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelNotFound, match=r"neither a model directory nor a hub id: what is this$"):
-        resolve_model("what is this")
+        resolve_model("what is this", tmp_path)
 
 
 def test_offline_and_not_in_the_cache_is_told(kvboost: Kvboost) -> None:
