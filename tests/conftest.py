@@ -12,6 +12,9 @@ from kvboost_cli.model.catalog import DEFAULT_MODEL, resolve_model
 from kvboost_cli.model.pull import pull_model
 from kvboost_cli.settings import user_model_dir
 
+# Most tests compute next to nothing, and several processes at once: threads would only wait for each other.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 SCRIPT = Path(sys.executable).with_name("kvboost")
 
 Kvboost = Callable[..., subprocess.CompletedProcess[str]]
