@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 PLAIN_INTERVAL_S = 5.0
 PLAIN_WIDTH = 200  # wide enough that no path is cut where nobody sees a screen
-BAR_MARKS = "#=+-.:*o"
+BAR_MARKS = "#=%@*o:~"
 BAR_STYLES = ("cyan", "blue", "magenta", "yellow", "red", "green", "white", "bright_black")
 
 

@@ -50,10 +50,10 @@ class Settings:
     store: Path | None = None
     model: str | None = None
     bits: Bits | None = None
-    contexts: Annotated[int, Ge(0)] | None = None
+    contexts: Annotated[int, Ge(0), Le(64)] | None = None
     top_k: Annotated[int, Ge(1)] = 4
     max_tokens: Annotated[int, Ge(1)] = 256
-    temperature: Annotated[float, Ge(0)] = 0.0
+    temperature: Annotated[float, Ge(0), Le(100)] = 0.0
     repair: Literal["auto", "none", "selective", "cacheblend", "question"] = "auto"
     ratio: Annotated[float, Gt(0), Le(1)] | None = None
     system: str | None = None

@@ -1,7 +1,6 @@
 """``kvboost ask``: answer a question over stored documents, and tell where the time to first token went."""
 
 import os
-import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Annotated
@@ -90,7 +89,7 @@ def _read_question(question: str) -> str:
     """The question as text; bytes that are no UTF-8 become replacement characters."""
     from ..pipelines.errors import EmptyQuestion
 
-    data = sys.stdin.buffer.read() if question == STDIN else os.fsencode(question)
+    data = options.read_stdin() if question == STDIN else os.fsencode(question)
     if not data.strip():  # told before torch is imported
         raise EmptyQuestion(f"the question is empty: {data.decode()!r}")
     return data.decode("utf-8", "replace")
@@ -135,6 +134,8 @@ def _answer(workspace: "Workspace", request: "AskRequest", *, stream: bool) -> "
 
     model = workspace.handle.loaded
     answer = start_answer(workspace, request)
+    for reason in answer.passed_over:
+        console.warn(f"passed over, {reason}")
     if not stream:
         answer.drain(model)
         return answer

@@ -10,10 +10,10 @@ if TYPE_CHECKING:
 PHASE_NAMES = {
     "tokenize_s": "tokenize",
     "lookup_s": "look up",
-    "load_s": "load + rotate",
+    "load_s": "load and rotate",
     "encode_missing_s": "compute missing",
-    "repair_s": "repair + tail",
-    "first_token_s": "tail + first token",
+    "repair_s": "repair and tail",
+    "first_token_s": "first token",
 }
 MILLISECONDS = 1000.0
 

@@ -54,6 +54,7 @@ FAILURES: Mapping[str, Failure] = {
     "NothingFound": Failure(1, "use other words, or name documents with -d"),
     "NoDocuments": Failure(1, "give `kvboost index` a file or a folder that holds text"),
     "DocumentNotFound": Failure(2, "check the spelling, or index it first with `kvboost index PATH`"),
+    "DocumentGone": Failure(2, "bring the file back, or forget it with `kvboost index PATH --prune`"),
     "AmbiguousDocument": Failure(2, "give more of the document's path to -d"),
     "PromptTooLong": Failure(1, "drop a document, lower --top-k, or shorten the question"),
     "EmptyQuestion": Failure(2, "write the question after `kvboost ask`, or give - and pipe it in"),
@@ -67,7 +68,9 @@ FAILURES: Mapping[str, Failure] = {
     "NotAStore": Failure(1, _OTHER_STORE),
     "StoreExists": Failure(1, _OTHER_STORE),
     "UnknownFormat": Failure(1, "use the kvboost that wrote it, or another --store"),
-    "ModelMismatch": Failure(1, "give --model the store's own model, or choose another --store"),
+    "ModelMismatch": Failure(
+        1, "give --model the store's own model; if its files have changed, index into another --store"
+    ),
     "RecipeMismatch": Failure(
         1, "leave out --bits and --contexts, encode anew with `kvboost index --force`, or choose another --store"
     ),

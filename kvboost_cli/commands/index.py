@@ -79,7 +79,7 @@ def _request(
         raise typer.BadParameter("name at least one file or folder, or use --files-from")
     if STDIN in paths and files_from == STDIN:
         raise typer.BadParameter("standard input can be a document or a list of files, not both")
-    text = document_from_bytes("stdin", sys.stdin.buffer.read()) if STDIN in paths else None
+    text = document_from_bytes("stdin", options.read_stdin()) if STDIN in paths else None
     listed = [] if files_from is None else _read_list(files_from)
     named = [path for path in paths if path != STDIN]
     if not prune:

@@ -1,5 +1,6 @@
 """Options that several commands share, and what they make: settings and an open workspace."""
 
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import TYPE_CHECKING, Annotated
@@ -24,6 +25,13 @@ def load(flags: Mapping[str, object]) -> "Settings":
     from ..settings import load_settings
 
     return load_settings(flags)
+
+
+def read_stdin() -> bytes:
+    """All of standard input; a usage error if it is closed."""
+    if sys.stdin is None:
+        raise typer.BadParameter("standard input is closed", param_hint="'-'")
+    return sys.stdin.buffer.read()
 
 
 def make_handle(settings: "Settings", model: str | None, dtype: str) -> "ModelHandle":

@@ -2,7 +2,7 @@
 
 Two models share a fingerprint only if they would compute the same KV: weights, config (with its rope parameters),
 tokenizer and dtype all count, the name does not. Hashing weights takes a second per few gigabytes, so digests of
-files are remembered by path, size, inode and modification time.
+files are remembered by path, size, inode and both times of change.
 """
 
 import json
@@ -74,7 +74,7 @@ def _file_digests(paths: list[Path], cache_dir: Path) -> Mapping[Path, str]:
 def _stat_mark(path: Path) -> str:
     real = path.resolve()
     stat = real.stat()
-    return f"{real}|{stat.st_size}|{stat.st_ino}|{stat.st_mtime_ns}"
+    return f"{real}|{stat.st_size}|{stat.st_ino}|{stat.st_mtime_ns}|{stat.st_ctime_ns}"
 
 
 def _read_memory(path: Path) -> dict[str, str]:

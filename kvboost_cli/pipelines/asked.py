@@ -10,7 +10,7 @@ from store import DocumentEntry, Snapshot
 
 from ..documents import DocumentError, SourceFile, read_document
 from ..retrieval import select_documents
-from .errors import AmbiguousDocument, DocumentNotFound
+from .errors import AmbiguousDocument, DocumentGone, DocumentNotFound
 from .excerpt import choose_places
 from .indexing import is_current
 from .prepare import PreparedDocument, prepare_document
@@ -56,20 +56,33 @@ def named_documents(workspace: Workspace, names: Sequence[str]) -> list[AskedDoc
     return [_fetch(workspace, _resolve_name(workspace, name)) for name in names]
 
 
-def found_documents(workspace: Workspace, question: str, top_k: int, max_tokens: int) -> list[AskedDocument]:
-    """The ``top_k`` documents that BM25 ranks best; long ones as excerpts of at most ``max_tokens``."""
+@dataclass(frozen=True)
+class FoundDocuments:
+    """What a search gave, best first, and why better ones were passed over."""
+
+    documents: tuple[AskedDocument, ...]
+    passed_over: tuple[str, ...]
+
+
+def found_documents(workspace: Workspace, question: str, top_k: int, max_tokens: int) -> FoundDocuments:
+    """The ``top_k`` documents that BM25 ranks best; long ones as excerpts of at most ``max_tokens``.
+
+    One that is gone or unreadable since it was indexed is passed over: the next best takes its place.
+    """
     hits = workspace.search.search(question, limit=MAX_HITS)
     documents: list[AskedDocument] = []
+    passed_over: list[str] = []
     for name in select_documents(hits, len(hits)):
         places = [hit.chunk_index for hit in hits if hit.name == name]
         try:
             document = _fetch(workspace, name)
-        except (DocumentNotFound, DocumentError):
-            continue  # gone or unreadable since it was indexed: the next best takes its place
+        except (DocumentNotFound, DocumentError) as error:
+            passed_over.append(str(error))
+            continue
         documents.append(_excerpt(document, places, min(max_tokens, MAX_EXCERPT_TOKENS)))
         if len(documents) == top_k:
             break
-    return documents
+    return FoundDocuments(tuple(documents), tuple(passed_over))
 
 
 def _excerpt(document: AskedDocument, best_places: Sequence[int], max_tokens: int) -> AskedDocument:
@@ -129,7 +142,7 @@ def _read_from_disk(workspace: Workspace, name: str, entry: DocumentEntry | None
     try:
         info = os.stat(name)
     except OSError as error:
-        raise DocumentNotFound(f"the document cannot be read any more ({error.strerror}): {name}") from error
+        raise DocumentGone(f"the document cannot be read any more ({error.strerror}): {name}") from error
     root = os.path.dirname(name) if entry is None else entry.root
     document = read_document(SourceFile(Path(name), Path(root), info.st_size, info.st_mtime_ns, explicit=True))
     return prepare_document(document, workspace.handle.codec, workspace.keys)

@@ -17,7 +17,7 @@ from ..model.cache import ScatterCache
 from ..model.decode import Sampler, decode_tokens, make_sampler
 from ..model.forward import PrefilledCache, adopt_cache, full_prefill
 from ..model.load import LoadedModel
-from .asked import AskedDocument, found_documents, named_documents
+from .asked import FoundDocuments, found_documents, named_documents
 from .clock import PhaseClock
 from .errors import EmptyQuestion, NothingFound
 from .lookup import Found, Prompt, build_prompt, find_stored, nothing_stored, plan_prompt, require_room
@@ -64,13 +64,17 @@ class Stitched:
 
 @dataclass
 class Answer:
-    """An answer whose first token is known. ``tokens`` decodes it and fills ``token_ids``."""
+    """An answer whose first token is known. ``tokens`` decodes it and fills ``token_ids``.
+
+    ``passed_over`` tells why documents that the search found are not in the prompt.
+    """
 
     stitched: Stitched
     first_token: int
     max_tokens: int
     sample: Sampler
     phases: dict[str, float]
+    passed_over: tuple[str, ...]
     token_ids: list[int] = field(default_factory=list)
     decode_s: float = 0.0
 
@@ -108,8 +112,9 @@ def start_answer(workspace: Workspace, request: AskRequest) -> Answer:
     frame = codec.frame(request.system)
     tail = tail_ids(codec, request.question, frame.closing)
     clock.lap("tokenize_s")
-    documents = choose_documents(workspace, request, model.geometry.max_positions - len(frame.preamble) - len(tail))
-    prompt = build_prompt(codec, frame.preamble, documents, tail)
+    room = model.geometry.max_positions - len(frame.preamble) - len(tail)
+    chosen = choose_documents(workspace, request, room)
+    prompt = build_prompt(codec, frame.preamble, chosen.documents, tail)
     max_tokens = min(request.max_tokens, require_room(prompt, model.geometry.max_positions))
     kv = ScatterCache(model.geometry, len(prompt.token_ids) + max_tokens, model.dtype, model.device)
     stitched = (_prefill if request.no_cache else _stitch)(workspace, prompt, request, kv, clock)
@@ -118,18 +123,18 @@ def start_answer(workspace: Workspace, request: AskRequest) -> Answer:
     clock.lap("first_token_s")
     if stitched.prefilled is not None:
         adopt_cache(stitched.prefilled, kv)
-    return Answer(stitched, first_token, max_tokens, sample, clock.phases)
+    return Answer(stitched, first_token, max_tokens, sample, clock.phases, chosen.passed_over)
 
 
-def choose_documents(workspace: Workspace, request: AskRequest, room: int) -> list[AskedDocument]:
+def choose_documents(workspace: Workspace, request: AskRequest, room: int) -> FoundDocuments:
     """The documents that the request names or, without names, those that search finds; ``room`` is in tokens."""
     if request.documents:
-        return named_documents(workspace, request.documents)
+        return FoundDocuments(tuple(named_documents(workspace, request.documents)), ())
     share = (room - request.max_tokens) // request.top_k
-    documents = found_documents(workspace, request.question, request.top_k, share)
-    if not documents:
+    found = found_documents(workspace, request.question, request.top_k, share)
+    if not found.documents:
         raise NothingFound(f"no indexed document has a word of the question: {request.question.strip()[:80]}")
-    return documents
+    return found
 
 
 def _prefill(

@@ -4,6 +4,7 @@ PipelineError
 ├── NoDocuments         nothing to index under the given paths
 ├── NothingFound        the search for documents to ask found none
 ├── DocumentNotFound    -d names no document of the store and no file
+│   └── DocumentGone    its file cannot be read any more
 ├── AmbiguousDocument   -d names several documents of the store
 ├── PromptTooLong       documents, question and answer exceed the model's context
 ├── EmptyQuestion       there is nothing to ask
@@ -25,6 +26,10 @@ class NothingFound(PipelineError):
 
 class DocumentNotFound(PipelineError):
     """A name is neither a document of the store nor a file."""
+
+
+class DocumentGone(DocumentNotFound):
+    """A document's file cannot be read any more."""
 
 
 class AmbiguousDocument(PipelineError):

@@ -30,6 +30,8 @@ class IndexTally:
             self.num_planned, self.bytes_planned = event.num_documents, event.num_bytes
         elif isinstance(event, Skipped):
             self.skipped.append(event)
+            if self.num_planned:  # after the plan: a planned document that could not be read
+                self.num_done += 1
         elif isinstance(event, Removed):
             self.changes["removed"] += 1
         elif isinstance(event, Encoded):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from store import ChunkStore, RecipeMismatch, StoreIdentity, StoreNotFound, StoreReadonly
 
+from ..model.errors import ModelNotFound
 from ..model.handle import ModelHandle
 from ..retrieval import SearchIndex
 from .fillers import META_NAME as FILLERS_NAME
@@ -141,7 +142,13 @@ def _match(
     """The model and recipe of an existing store, checked against what the user asked for."""
     facts = store.identity.recipe_text
     model = request.model or str(facts[MODEL_FACT])
-    handle = make_handle(model, request.dtype if request.dtype != "auto" else str(facts[DTYPE_FACT]))
+    dtype = request.dtype if request.dtype != "auto" else str(facts[DTYPE_FACT])
+    try:
+        handle = make_handle(model, dtype)
+    except ModelNotFound as error:
+        if request.model is not None:
+            raise
+        raise ModelNotFound(f"the model that the store was built with is not there: {model}") from error
     stored = recipe_from_facts(facts)
     recipe = make_recipe(
         stored.bits if request.bits is None else request.bits,
