@@ -204,3 +204,11 @@ def test_the_table_names_no_error_that_is_gone() -> None:
 def test_the_nearest_base_decides() -> None:
     assert find_failure(PermissionError()) is FAILURES["OSError"]
     assert find_failure(ZeroDivisionError()) is None
+
+
+@pytest.mark.parametrize("command", ["ask", "index"])
+def test_a_closed_standard_input_is_a_usage_error(home_env: dict[str, str], tmp_path: Path, command: str) -> None:
+    line = f"exec '{SCRIPT}' {command} - <&-"
+    done = subprocess.run(["bash", "-c", line], cwd=tmp_path, env=home_env, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "standard input is closed" in done.stderr

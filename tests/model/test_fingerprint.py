@@ -122,6 +122,19 @@ def test_weights_that_were_replaced_in_place_are_hashed_anew(folder: Path) -> No
     assert digest(folder) != before
 
 
+def test_weights_that_were_changed_behind_their_old_time_are_hashed_anew(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    before, info = digest(folder), path.stat()
+    with path.open("r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        last = file.read(1)
+        file.seek(-1, os.SEEK_END)
+        file.write(bytes([last[0] ^ 1]))
+    os.utime(path, ns=(info.st_atime_ns, info.st_mtime_ns))
+    assert path.stat().st_mtime_ns == info.st_mtime_ns
+    assert digest(folder) != before
+
+
 def test_a_directory_without_weights_is_no_model(tmp_path: Path) -> None:
     with pytest.raises(ModelNotFound, match=f"no safetensors weights in: {tmp_path}$"):
         digest(tmp_path)

@@ -9,6 +9,7 @@ from tiny_models import TinyModels
 from kvboost_cli.documents import SourceFile, read_document
 from kvboost_cli.model.errors import ModelUnsupported
 from kvboost_cli.model.load import choose_device, load_model
+from kvboost_cli.pipelines.asking import start_answer
 from kvboost_cli.pipelines.prepare import PreparedDocument, prepare_document
 from kvboost_cli.pipelines.workspace import Workspace
 from kvboost_cli.pipelines.writer import DocumentWriter, Encoded, Indexed
@@ -104,6 +105,18 @@ def test_a_named_document_is_asked_about_without_opening_the_search_index(desk: 
     with desk.workspace() as workspace:
         ask_and_keep(workspace, ask_request(path))
     assert not (desk.root / "store" / "search.sqlite").exists()
+
+
+def test_a_search_passes_over_a_document_that_is_gone_and_says_so(desk: Desk) -> None:
+    gone = desk.write("a.md", "The lantern of the harbour is lit at dusk.\n")
+    desk.write("b.md", "The harbour has a lantern and a long wall.\n")
+    desk.index()
+    gone.unlink()
+    with desk.workspace() as workspace:
+        answer = start_answer(workspace, ask_request(question="When is the lantern of the harbour lit?"))
+    assert [Path(document.name).name for document in answer.stitched.prompt.documents] == ["b.md"]
+    assert len(answer.passed_over) == 1
+    assert str(gone) in answer.passed_over[0]
 
 
 def test_weights_that_lack_a_tensor_are_refused(tiny_models: TinyModels, tmp_path: Path) -> None:
