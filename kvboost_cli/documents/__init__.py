@@ -6,7 +6,7 @@ HTML and unknown character sets are imported only when a file needs them.
 
 from .boundaries import Rank
 from .chunk import MAX_TOKENS, MIN_TOKENS, Chunk, TokenizedText, chunk_document, plan_cuts
-from .discover import discover, read_file_list
+from .discover import discover, fixed_part, read_file_list
 from .errors import (
     BinaryDocument,
     DocumentError,
@@ -49,6 +49,7 @@ __all__ = [
     "discover",
     "document_from_bytes",
     "document_from_text",
+    "fixed_part",
     "hash_text",
     "plan_cuts",
     "read_document",

@@ -82,6 +82,16 @@ def _open_pattern(named: str, selection: Selection, missing_ok: bool) -> Iterato
     return iter((Found(Skipped(named, "no such file or folder", True), None, True),))
 
 
+def fixed_part(named: str) -> str:
+    """The absolute path of a named file or folder, or of the folder that a glob pattern starts from.
+
+    >>> fixed_part("/srv/docs/**/*.md")
+    '/srv/docs'
+    """
+    is_pattern = _MAGIC.intersection(named) and not os.path.lexists(named)
+    return _split_pattern(named)[0] if is_pattern else os.path.abspath(named)
+
+
 def _split_pattern(named: str) -> tuple[str, str]:
     """Split a glob pattern into an absolute folder without magic and the rest.
 

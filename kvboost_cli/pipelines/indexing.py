@@ -7,11 +7,21 @@ stored whole or not at all; running again after an interruption encodes only wha
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, takewhile
+from itertools import chain
 
 from store import DocumentEntry
 
-from ..documents import Document, DocumentError, Skipped, SourceFile, discover, read_document, skipped_for
+from ..documents import (
+    Document,
+    DocumentError,
+    PathNotFound,
+    Skipped,
+    SourceFile,
+    discover,
+    fixed_part,
+    read_document,
+    skipped_for,
+)
 from .fillers import POOL_SIZE
 from .prepare import prepare_document
 from .workspace import Workspace
@@ -114,13 +124,22 @@ def _discover(workspace: Workspace, request: IndexRequest) -> Iterator[SourceFil
 
 
 def _without_removed(workspace: Workspace, paths: Sequence[str]) -> list[str]:
-    missing = [path for path in paths if not os.path.lexists(path)]
+    """The paths without those that match nothing any more but have documents in the store."""
+    missing = {path for path in paths if not _matches_something(path)}
     if not missing:
         return list(paths)
     with workspace.store.snapshot() as snapshot:
         names = list(snapshot.document_names())
     removed = {path for path in missing if any(_is_at_or_below(name, [path]) for name in names)}
     return [path for path in paths if path not in removed]
+
+
+def _matches_something(path: str) -> bool:
+    try:
+        discover([path])
+    except PathNotFound:
+        return False
+    return True
 
 
 def _unchanged_entry(workspace: Workspace, source: SourceFile) -> DocumentEntry | None:
@@ -202,14 +221,5 @@ def _gone(workspace: Workspace, paths: Sequence[str], passed_over: set[str]) -> 
 
 
 def _is_at_or_below(name: str, paths: Sequence[str]) -> bool:
-    roots = (os.path.abspath(_fixed_part(path)) for path in paths)
+    roots = (fixed_part(path) for path in paths)
     return any(name == root or name.startswith(root.rstrip(os.sep) + os.sep) for root in roots)
-
-
-def _fixed_part(path: str) -> str:
-    """A path as it is, a glob pattern up to its first part with a wildcard: ``docs/**/*.md`` gives ``docs``."""
-    if os.path.lexists(path):
-        return path
-    parts = path.split(os.sep)
-    fixed = takewhile(lambda part: not set(part) & set("*?["), parts)
-    return os.sep.join(fixed) or os.curdir

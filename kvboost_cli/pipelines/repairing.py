@@ -22,7 +22,7 @@ CACHEBLEND_RATIO = 0.15
 """The share that the CacheBlend paper recomputes."""
 
 QUESTION_RATIO = 0.05
-"""Beyond it the measured gain is small; docs/fidelity.md."""
+"""The share that docs/fidelity.md has figures for."""
 
 
 @dataclass(frozen=True)

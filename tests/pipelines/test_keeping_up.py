@@ -77,6 +77,26 @@ def test_pruning_a_pattern_removes_what_is_gone_below_it(desk: Desk) -> None:
     assert desk.names() == ["sub/b.md"]
 
 
+def test_pruning_a_pattern_still_indexes_what_matches_it(desk: Desk) -> None:
+    """Found in review: a pattern is no file's name, and was taken for one that is gone."""
+    gone = desk.write("sub/a.md", make_text(1))
+    desk.index()
+    gone.unlink()
+    desk.write("sub/b.md", make_text(2))
+    tally, _events = desk.index(f"{desk.docs}/sub/*.md", prune=True)
+    assert (tally.changes["added"], tally.changes["removed"]) == (1, 1)
+    assert desk.names() == ["sub/b.md"]
+
+
+def test_pruning_a_pattern_that_matches_nothing_any_more(desk: Desk) -> None:
+    gone = desk.write("sub/a.md", make_text(1))
+    desk.index()
+    gone.unlink()
+    tally, _events = desk.index(f"{desk.docs}/sub/*.md", prune=True)
+    assert tally.changes["removed"] == 1
+    assert desk.names() == []
+
+
 @pytest.mark.parametrize("harm", ["missing", "damaged"])
 def test_the_search_index_is_made_again_from_the_store(desk: Desk, harm: str) -> None:
     desk.write("a.md", make_text(1))
