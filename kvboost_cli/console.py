@@ -12,9 +12,10 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, TextIO
+
+from .progress import Describe, IndexProgress, State, StepProgress, describe_progress, describe_steps
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -120,81 +121,68 @@ def bar_cells(values: Sequence[float], width: int) -> list[int]:
     return cells
 
 
-@dataclass(frozen=True, slots=True)
-class IndexProgress:
-    """How far indexing is; ``tokens`` were encoded so far, bytes are those of files."""
-
-    documents_done: int
-    documents_total: int
-    bytes_done: int
-    bytes_total: int
-    chunks: int
-    tokens: int
-
-
-def describe_progress(progress: IndexProgress, elapsed_s: float) -> str:
-    """One line of facts.
-
-    >>> describe_progress(IndexProgress(3, 12, 1000, 4000, 40, 9000), 10.0)
-    '3/12 documents, 40 chunks, 900 tokens/s, 0:30 left'
+def index_progress(*, quiet: bool) -> AbstractContextManager[Callable[[IndexProgress], None]]:
+    """Gives a function that shows an ``IndexProgress``: redrawn in place on a terminal, else a plain line
+    every ``PLAIN_INTERVAL_S`` and the last state at the end; nothing when ``quiet``.
     """
-    done, total = progress.bytes_done, progress.bytes_total
-    facts = [f"{progress.documents_done}/{progress.documents_total} documents", f"{progress.chunks} chunks"]
-    if progress.tokens and elapsed_s > 0:
-        facts.append(f"{progress.tokens / elapsed_s:,.0f} tokens/s")
-    if 0 < done < total:
-        minutes, seconds = divmod(round(elapsed_s / done * (total - done)), 60)
-        facts.append(f"{minutes}:{seconds:02d} left")
-    return ", ".join(facts)
+    return _progress(
+        "indexing", "indexed", describe_progress, lambda state: (state.bytes_done, state.bytes_total), quiet
+    )
+
+
+def step_progress(name: str, *, quiet: bool) -> AbstractContextManager[Callable[[StepProgress], None]]:
+    """The same for a ``StepProgress`` of the work that ``name`` tells."""
+    return _progress(name, name, describe_steps, lambda state: (state.done, state.total), quiet)
 
 
 @contextmanager
-def index_progress(*, quiet: bool) -> Iterator[Callable[[IndexProgress], None]]:
-    """Yields a function that shows an ``IndexProgress``: redrawn in place on a terminal, else a plain line
-    every ``PLAIN_INTERVAL_S`` and the last state at the end; nothing when ``quiet``.
-    """
+def _progress(
+    doing: str, done: str, describe: Describe[State], extent: Callable[[State], tuple[int, int]], quiet: bool
+) -> Iterator[Callable[[State], None]]:
     if quiet:
         yield lambda _: None
     elif sys.stderr.isatty():
-        with _live_progress() as show:
+        with _live_progress(doing, describe, extent) as show:
             yield show
     else:
-        with _plain_progress() as show:
+        with _plain_progress(doing, done, describe) as show:
             yield show
 
 
 @contextmanager
-def _live_progress() -> Iterator[Callable[[IndexProgress], None]]:
+def _live_progress(
+    doing: str, describe: Describe[State], extent: Callable[[State], tuple[int, int]]
+) -> Iterator[Callable[[State], None]]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
 
     start_s = time.monotonic()
-    columns = (TextColumn("indexing"), BarColumn(bar_width=24), TextColumn("{task.fields[facts]}"))
+    columns = (TextColumn(doing), BarColumn(bar_width=24), TextColumn("{task.fields[facts]}"))
     with Progress(*columns, console=Console(stderr=True, highlight=False)) as bar:
-        task = bar.add_task("indexing", total=None, facts="")
+        task = bar.add_task(doing, total=None, facts="")
 
-        def show(progress: IndexProgress) -> None:
-            facts = describe_progress(progress, time.monotonic() - start_s)
-            bar.update(task, total=progress.bytes_total, completed=progress.bytes_done, facts=facts)
+        def show(state: State) -> None:
+            completed, total = extent(state)
+            bar.update(task, total=total, completed=completed, facts=describe(state, time.monotonic() - start_s))
 
         yield show
 
 
 @contextmanager
-def _plain_progress() -> Iterator[Callable[[IndexProgress], None]]:
+def _plain_progress(doing: str, done: str, describe: Describe[State]) -> Iterator[Callable[[State], None]]:
     start_s = shown_s = time.monotonic()
-    latest: IndexProgress | None = None
+    latest: State | None = None
 
-    def show(progress: IndexProgress) -> None:
+    def show(state: State) -> None:
         nonlocal latest, shown_s
-        latest, now_s = progress, time.monotonic()
+        latest, now_s = state, time.monotonic()
         if now_s - shown_s >= PLAIN_INTERVAL_S:
             shown_s = now_s
-            say(f"indexing: {describe_progress(progress, now_s - start_s)}")
+            say(f"{doing}: {describe(state, now_s - start_s)}")
 
     yield show
     if latest is not None:
-        say(f"indexed: {describe_progress(latest, time.monotonic() - start_s)}")
+        say(f"{done}: {describe(latest, time.monotonic() - start_s)}")
 
 
 def _stream(data: bool) -> TextIO:

@@ -51,7 +51,9 @@ class Settings:
     model: str | None = None
     bits: Bits | None = None
     contexts: Annotated[int, Ge(0), Le(64)] | None = None
+    exact: bool | None = None
     top_k: Annotated[int, Ge(1)] = 4
+    order: Literal["given", "score", "exact"] = "given"
     max_tokens: Annotated[int, Ge(1)] = 256
     temperature: Annotated[float, Ge(0), Le(100)] = 0.0
     repair: Literal["auto", "none", "selective", "cacheblend", "question"] = "auto"

@@ -27,6 +27,7 @@ from .errors import (
     StoreUnreadable,
     UnknownFormat,
 )
+from .importance import ChunkAttention
 from .keys import content_key, positional_key
 from .records import (
     AskEntry,
@@ -40,9 +41,9 @@ from .records import (
 from .snapshot import Snapshot
 
 __all__ = [
-    "AskEntry", "ChunkHeader", "ChunkRecord", "ChunkStore", "DamagedRecord", "DocumentEntry", "ForeignRecord",
-    "ForkedStore", "MissingChunk", "MissingDocument", "ModelMismatch", "NetworkFileSystem", "NotAStore",
-    "RecipeMismatch", "Snapshot", "SnapshotInUse", "StoreBusy", "StoreClosed", "StoreDamaged", "StoreError",
-    "StoreExists", "StoreFailed", "StoreFull", "StoreIdentity", "StoreNotFound", "StoreReadonly",
+    "AskEntry", "ChunkAttention", "ChunkHeader", "ChunkRecord", "ChunkStore", "DamagedRecord", "DocumentEntry",
+    "ForeignRecord", "ForkedStore", "MissingChunk", "MissingDocument", "ModelMismatch", "NetworkFileSystem",
+    "NotAStore", "RecipeMismatch", "Snapshot", "SnapshotInUse", "StoreBusy", "StoreClosed", "StoreDamaged",
+    "StoreError", "StoreExists", "StoreFailed", "StoreFull", "StoreIdentity", "StoreNotFound", "StoreReadonly",
     "StoreStats", "StoreUnreadable", "UnknownFormat", "build_record", "content_key", "positional_key",
 ]  # fmt: skip

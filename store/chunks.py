@@ -2,12 +2,12 @@
 
 Bytes in, bytes out. Every write is one transaction that is on disk when the call returns, or did not happen.
 Reads go through `snapshot()`. The layout of records is told in `snapshot`, of headers in `header`, of keys in
-`keys`, of the directory in `marker`. The other databases: `documents` by name, `refs` (how often a chunk
-is named), `asks` by number, `meta` by name, `usage` (kept for the budget).
+`keys`, of the directory in `marker`. The other databases: `documents` by name, `refs` and `position_refs` (how
+often a chunk or a positional record is named), `asks` by number, `meta` by name, `usage` (attention, see `importance`).
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -25,6 +25,7 @@ from .errors import (
     StoreReadonly,
 )
 from .filesystem import resolve_local
+from .importance import add_attention
 from .locking import hold_writer_lock
 from .marker import DirectoryState, inspect_directory, require_store, write_marker
 from .names import IDENTITY_KEY, meta_key
@@ -114,11 +115,12 @@ class ChunkStore:
     def replace_identity(self, identity: StoreIdentity) -> None:
         """Makes the store another's, for an index that starts over; positional records are dropped.
 
-        Documents keep their entries and old chunks until each is put again or removed.
+        Documents keep their entries, which name no positional record from then on, and old chunks until each is put
+        again or removed.
         """
 
         def replace(txn: WriteTransaction) -> None:
-            txn.clear("positions")
+            writing.drop_positions(txn)
             txn.put("meta", IDENTITY_KEY, identity.to_bytes())
 
         self._write(replace)
@@ -143,9 +145,9 @@ class ChunkStore:
     def put_document(self, entry: DocumentEntry, records: Iterable[ChunkRecord]) -> int:
         """Stores a document whole, in place of its previous entry; returns the bytes written.
 
-        `records` are the chunks among `entry.chunk_keys` that may be new; one that is stored and sound is
-        only counted. Chunks that the previous entry named, and no document does any more, are dropped.
-        Raises MissingChunk if a chunk is neither stored nor given, ForeignRecord, StoreFull; nothing is
+        `records` are those among `entry.chunk_keys` and `entry.position_keys` that may be new; one that is stored
+        and sound is only counted. Records that the previous entry named, and no document does any more, are dropped.
+        Raises MissingChunk if a record is neither stored nor given, ForeignRecord, StoreFull; nothing is
         written then.
         """
         given = tuple(records)
@@ -157,19 +159,19 @@ class ChunkStore:
         return self._write(put)
 
     def remove_document(self, name: str) -> bool:
-        """Removes a document and the chunks that no other names; False if there is none of that name."""
+        """Removes a document and the records that no other names; False if there is none of that name."""
         return self._write(lambda txn: writing.delete_document(txn, name))
 
     def touch_document(self, entry: DocumentEntry) -> None:
-        """Stores new facts (time, size) of a document whose chunks are the same; raises MissingDocument."""
+        """Stores new facts (time, size) of a document whose records are the same; raises MissingDocument."""
         self._write(lambda txn: writing.rewrite_entry(txn, entry))
 
     def put_position(self, record: ChunkRecord) -> int:
-        """Stores a positional record (`header.rotated`); returns the bytes written, 0 if it is there already.
+        """Stores a positional record that no document has to name; returns the bytes written, 0 if it is there already.
 
         Raises ForeignRecord, StoreFull.
         """
-        assert record.header.rotated, "a positional record holds rotated keys"
+        assert record.header.positional, "a content record belongs to a document"
 
         def put(txn: WriteTransaction) -> int:
             writing.require_own_records(writing.read_identity(txn, self.path), [record])
@@ -181,9 +183,14 @@ class ChunkStore:
         """Stores `data` under `name`, over what was there."""
         self._write(lambda txn: txn.put("meta", meta_key(name), data))
 
-    def record_ask(self, ask: AskEntry) -> None:
-        """Adds an ask to what `stats` sums up."""
-        self._write(lambda txn: append_ask(txn, ask))
+    def record_ask(self, ask: AskEntry, attention: Mapping[bytes, float] | None = None) -> None:
+        """Adds an ask to what `stats` sums up, and the `attention` that it gave each chunk, by content key."""
+
+        def record(txn: WriteTransaction) -> None:
+            append_ask(txn, ask)
+            add_attention(txn, attention or {}, ask.at)
+
+        self._write(record)
 
     def stats(self) -> StoreStats:
         """What the store holds and what it earned."""

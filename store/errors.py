@@ -41,7 +41,7 @@ class StoreExists(StoreError):
 
 
 class UnknownFormat(StoreError):
-    """A newer kvboost wrote this."""
+    """A newer or an older kvboost wrote this."""
 
     def __init__(self, what: str, version: object) -> None:
         super().__init__(f"the {what} has an unknown format version: {version}")

@@ -4,7 +4,8 @@
     0       4     magic b"KVBC"
     4       8     xxh3_64 of every other byte of the header
     12      2     format version
-    14      2     flags: bit 0 rotated; the other bits are kept for later (compressed layers) and are zero
+    14      2     flags: bit 0 rotated, bit 1 positional; the other bits are kept for later (compressed layers) and
+                  are zero
     16      4     size of the header in bytes
     20      ...   fingerprint 32, recipe 32, dtype 16 (ASCII, padded with zeros), then nine u32: bits, group,
                   num_layers, kv_heads, num_tokens, key_dim, value_dim, start, size of kept_indices
@@ -27,7 +28,7 @@ MAGIC = b"KVBC"
 FORMAT_VERSION = 1
 HASH_BYTES = 32
 DTYPE_BYTES = 16
-_ROTATED = 1
+_ROTATED, _POSITIONAL = 1, 2
 _PREFIX = struct.Struct("<4sQHHI")
 _BODY = struct.Struct("<32s32s16s9I")
 _CHECKED_FROM = 12
@@ -37,10 +38,11 @@ _CHECKED_FROM = 12
 class ChunkHeader:
     """What is needed to find, trust and dequantize the layers of one chunk.
 
-    `dtype` is the model's, such as "bfloat16"; `bits` is 4, 8 or 16. `rotated` is False for content records
-    (keys without position) and True for positional ones, whose keys hold their rotation from `start` on.
-    `layer_bytes` and `layer_checksums` (xxh3_64) have one entry per layer. `kept_indices` is reserved for the
-    kept tokens per head of sparsified chunks. Raises ValueError if the fields contradict each other.
+    `dtype` is the model's, such as "bfloat16"; `bits` is 4, 8 or 16. `positional` tells a positional record (exact
+    behind everything before it) from a content record. `rotated` tells how keys are stored: without position, or, in
+    positional records alone, with their rotation from `start` on. `layer_bytes` and `layer_checksums` (xxh3_64) have
+    one entry per layer. `kept_indices` is reserved for the kept tokens per head of sparsified chunks. Raises
+    ValueError if the fields contradict each other.
     """
 
     fingerprint: bytes
@@ -56,6 +58,7 @@ class ChunkHeader:
     token_ids: tuple[int, ...]
     layer_bytes: tuple[int, ...]
     layer_checksums: tuple[int, ...]
+    positional: bool = False
     rotated: bool = False
     start: int = 0
     kept_indices: bytes = b""
@@ -81,7 +84,8 @@ class ChunkHeader:
         layers = struct.pack(f"<{2 * self.num_layers}Q", *self.layer_bytes, *self.layer_checksums)
         body = facts + pack_token_ids(self.token_ids) + layers + self.kept_indices
         size = _PREFIX.size + len(body)
-        unsigned = _PREFIX.pack(MAGIC, 0, self.version, _ROTATED if self.rotated else 0, size) + body
+        flags = (_ROTATED if self.rotated else 0) | (_POSITIONAL if self.positional else 0)
+        unsigned = _PREFIX.pack(MAGIC, 0, self.version, flags, size) + body
         checksum = xxh3_64_intdigest(memoryview(unsigned)[_CHECKED_FROM:])
         return MAGIC + struct.pack("<Q", checksum) + unsigned[_CHECKED_FROM:]
 
@@ -93,15 +97,15 @@ class ChunkHeader:
         """
         view = memoryview(data)
         version, flags = _check_prefix(view)
-        if version != FORMAT_VERSION or flags & ~_ROTATED:
+        if version != FORMAT_VERSION or flags & ~(_ROTATED | _POSITIONAL):
             raise UnknownFormat("chunk header", f"{version}, flags {flags}")
         try:
-            return cls._unpack_body(view[_PREFIX.size :], bool(flags & _ROTATED))
+            return cls._unpack_body(view[_PREFIX.size :], flags)
         except (struct.error, ValueError) as error:
             raise DamagedRecord(f"the header does not add up, {error}") from None
 
     @classmethod
-    def _unpack_body(cls, body: memoryview, rotated: bool) -> Self:
+    def _unpack_body(cls, body: memoryview, flags: int) -> Self:
         (fingerprint, recipe, dtype, bits, group, num_layers, kv_heads, num_tokens, key_dim, value_dim, start,
          kept_bytes) = _BODY.unpack_from(body)  # fmt: skip
         layers_at = _BODY.size + 4 * num_tokens
@@ -113,8 +117,9 @@ class ChunkHeader:
             fingerprint=fingerprint, recipe=recipe, dtype=dtype.rstrip(b"\0").decode("ascii"), bits=bits,
             group=group, num_layers=num_layers, kv_heads=kv_heads, num_tokens=num_tokens, key_dim=key_dim,
             value_dim=value_dim, token_ids=unpack_token_ids(body[_BODY.size : layers_at]),
-            layer_bytes=numbers[:num_layers], layer_checksums=numbers[num_layers:], rotated=rotated,
-            start=start, kept_indices=bytes(body[kept_at:]),
+            layer_bytes=numbers[:num_layers], layer_checksums=numbers[num_layers:],
+            positional=bool(flags & _POSITIONAL), rotated=bool(flags & _ROTATED), start=start,
+            kept_indices=bytes(body[kept_at:]),
         )  # fmt: skip
 
 
@@ -144,6 +149,8 @@ def _contradiction(header: ChunkHeader) -> str | None:
         return f"num_tokens is {header.num_tokens} for {len(header.token_ids)} token ids"
     if not header.num_layers == len(header.layer_bytes) == len(header.layer_checksums):
         return f"num_layers is {header.num_layers} for {len(header.layer_bytes)} layers"
+    if header.rotated and not header.positional:
+        return "rotated keys belong to a positional record"
     if not header.rotated and header.start:
         return f"keys without position start at 0, not {header.start}"
     return None

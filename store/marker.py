@@ -3,7 +3,7 @@
 kvboost-store.lock   locked by the process that creates or indexes; present first, so an unfinished
                      creation is told from a stranger's directory
 data.mdb, lock.mdb   LMDB
-kvboost-store.json   {"format": "kvboost-store", "version": 1}
+kvboost-store.json   {"format": "kvboost-store", "version": 2}
 """
 
 import json
@@ -16,7 +16,8 @@ from .errors import NotAStore, StoreDamaged, StoreNotFound, StoreUnreadable, Unk
 MARKER_NAME = "kvboost-store.json"
 LOCK_NAME = "kvboost-store.lock"
 FORMAT_NAME = "kvboost-store"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+"""1 knew neither positional records of documents nor their counts."""
 
 
 class DirectoryState(Enum):

@@ -47,6 +47,7 @@ def build_record(
     key_dim: int,
     value_dim: int,
     token_ids: Sequence[int],
+    positional: bool = False,
     rotated: bool = False,
     start: int = 0,
     kept_indices: bytes = b"",
@@ -60,17 +61,21 @@ def build_record(
         fingerprint=fingerprint, recipe=recipe, dtype=dtype, bits=bits, group=group, num_layers=len(layers),
         kv_heads=kv_heads, num_tokens=len(token_ids), key_dim=key_dim, value_dim=value_dim,
         token_ids=tuple(token_ids), layer_bytes=tuple(memoryview(layer).nbytes for layer in layers),
-        layer_checksums=tuple(xxh3_64_intdigest(layer) for layer in layers), rotated=rotated, start=start,
-        kept_indices=kept_indices,
+        layer_checksums=tuple(xxh3_64_intdigest(layer) for layer in layers), positional=positional,
+        rotated=rotated, start=start, kept_indices=kept_indices,
     )  # fmt: skip
     return ChunkRecord(key, header, tuple(layers))
+
+
+_KEY_LISTS = ("chunk_keys", "position_keys")
 
 
 @dataclass(frozen=True)
 class DocumentEntry:
     """An indexed document. `name` is an absolute path or such as "stdin"; it may hold surrogate escapes.
 
-    `recipe` is hexadecimal. `chunk_keys` are content keys in document order. `indexed_at` is Unix time.
+    `recipe` is hexadecimal. `chunk_keys` are content keys in document order; `position_keys` are positional keys of
+    its first chunks, in order, as far as it has any. `indexed_at` is Unix time.
     """
 
     name: str
@@ -83,22 +88,25 @@ class DocumentEntry:
     num_tokens: int
     chunk_keys: tuple[bytes, ...]
     indexed_at: float
+    position_keys: tuple[bytes, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.name:
             raise ValueError(f"a document has a name that is not empty, not {self.name!r}")
-        for key in self.chunk_keys:
+        for key in (*self.chunk_keys, *self.position_keys):
             _require_key(key)
 
     def to_bytes(self) -> bytes:
         """Sealed JSON."""
-        return seal({**asdict(self), "chunk_keys": [key.hex() for key in self.chunk_keys]})
+        keys = {name: [key.hex() for key in getattr(self, name)] for name in _KEY_LISTS}
+        return seal({**asdict(self), **keys})
 
     @classmethod
     def from_bytes(cls, data: bytes | memoryview) -> Self:
         """Raises DamagedRecord."""
         values = _unseal_fields(cls, data)
-        return cls(**{**values, "chunk_keys": tuple(bytes.fromhex(key) for key in values["chunk_keys"])})
+        keys = {name: tuple(bytes.fromhex(key) for key in values[name]) for name in _KEY_LISTS}
+        return cls(**{**values, **keys})
 
 
 @dataclass(frozen=True)
@@ -171,9 +179,10 @@ class StoreIdentity:
 class StoreStats:
     """What a store holds and what it earned.
 
-    `file_bytes` is the size of the data file, `live_bytes` what of it is in use, `bytes_per_token` the layers
-    and headers of content chunks per token (0.0 without any). The `documents_*` counts are sums over all
-    asks; the percentiles (nearest rank) cover the latest 1,000 asks, and are None without any.
+    `file_bytes` is the size of the data file, `live_bytes` what of it is in use, positional records included;
+    `num_chunks`, `num_tokens` and `bytes_per_token` (layers and headers per token, 0.0 without any) are those of
+    content chunks. The `documents_*` counts are sums over all asks; the percentiles (nearest rank) cover the latest
+    1,000 asks, and are None without any.
     """
 
     path: str

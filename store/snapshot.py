@@ -15,6 +15,7 @@ from xxhash import xxh3_64_intdigest
 
 from .errors import DamagedRecord, UnknownFormat
 from .header import ChunkHeader
+from .importance import ChunkAttention, read_attention
 from .names import document_key, meta_key
 from .records import DocumentEntry
 from .transactions import ReadTransaction
@@ -73,6 +74,10 @@ class Snapshot:
         """Those content keys, in order and once each, that have no sound header. Layers are not read."""
         return [key for key in dict.fromkeys(keys) if self.header(key) is None]
 
+    def missing_positions(self, keys: Sequence[bytes]) -> list[bytes]:
+        """The same of positional keys."""
+        return [key for key in dict.fromkeys(keys) if self.position_header(key) is None]
+
     def document(self, name: str) -> DocumentEntry | None:
         """The entry of a document; None if it is absent or damaged."""
         key = document_key(name)
@@ -89,6 +94,10 @@ class Snapshot:
     def document_names(self) -> Iterator[str]:
         """The names of `documents()`."""
         return (entry.name for entry in self.documents())
+
+    def attention(self, key: bytes) -> ChunkAttention | None:
+        """What questions have given the chunk under a content key; None if none has met it."""
+        return read_attention(self._transaction, key)
 
     def meta(self, name: str) -> bytes | None:
         """What `put_meta` stored under `name`, or None."""
@@ -110,7 +119,7 @@ class Snapshot:
             return None
 
     def _checked_layer(self, key: bytes, layer: int, header: ChunkHeader) -> memoryview | None:
-        database = "positions" if header.rotated else "chunks"
+        database = "positions" if header.positional else "chunks"
         view = self._transaction.get(database, layer_key(key, layer))
         if view is None or len(view) != header.layer_bytes[layer]:
             return None

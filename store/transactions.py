@@ -8,7 +8,7 @@ from typing import Any
 
 from .errors import StoreClosed
 
-DATABASES = ("meta", "chunks", "positions", "documents", "usage", "asks", "refs")
+DATABASES = ("meta", "chunks", "positions", "documents", "usage", "asks", "refs", "position_refs")
 
 
 class ReadTransaction:

@@ -1,31 +1,44 @@
-"""Writing chunks and documents within one transaction: what is stored once, counted, and dropped when unused.
+"""Writing records and documents within one transaction: what is stored once, counted, and dropped when unused.
 
-`refs` holds, per content key, how many documents name the chunk, its tokens, and its bytes.
+`refs` holds, per content key, how many documents name the chunk, its tokens, and its bytes; `position_refs` the same
+per positional key.
 """
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, Self
 
 from .errors import DamagedRecord, ForeignRecord, MissingChunk, MissingDocument, StoreDamaged
 from .names import IDENTITY_KEY, document_key
-from .records import ChunkRecord, DocumentEntry, StoreIdentity
+from .records import ChunkHeader, ChunkRecord, DocumentEntry, StoreIdentity
 from .snapshot import Snapshot, layer_key
 from .transactions import ReadTransaction, WriteTransaction
 
 _CHUNK_USE = struct.Struct("<IIQ")
 
 
+class RecordKind(NamedTuple):
+    """The database of a kind of records, and that of their counts."""
+
+    records: str
+    counts: str
+
+
+CONTENT = RecordKind("chunks", "refs")
+POSITIONAL = RecordKind("positions", "position_refs")
+
+
 class ChunkUse(NamedTuple):
-    """Who needs a stored chunk, and what it takes."""
+    """Who needs a stored record, and what it takes."""
 
     num_documents: int
     num_tokens: int
     num_bytes: int
 
     def to_bytes(self) -> bytes:
-        """The value in `refs`."""
+        """The value in `refs` or `position_refs`."""
         return _CHUNK_USE.pack(*self)
 
     @classmethod
@@ -49,50 +62,60 @@ def read_identity(txn: ReadTransaction, path: Path) -> StoreIdentity:
 
 
 def write_document(txn: WriteTransaction, entry: DocumentEntry, records: Sequence[ChunkRecord]) -> int:
-    """Stores `entry` with its chunks in place of the document's previous entry; returns the bytes written."""
+    """Stores `entry` and its records, of both kinds, in place of the previous entry; returns the bytes written."""
     given = {record.key: record for record in records}
-    new_keys = dict.fromkeys(entry.chunk_keys)
-    assert given.keys() <= new_keys.keys(), "every record given belongs to a chunk that the entry names"
+    assert given.keys() <= {*entry.chunk_keys, *entry.position_keys}, "the entry names every record given"
     previous = Snapshot(txn).document(entry.name)
-    old_keys = dict.fromkeys(previous.chunk_keys if previous else ())
-    num_bytes = sum(_require_chunk(txn, entry.name, key, given.get(key)) for key in new_keys)
-    _count_chunks(txn, (key for key in new_keys if key not in old_keys))
-    _release_chunks(txn, (key for key in old_keys if key not in new_keys))
+    num_bytes = 0
+    for kind, new_keys in _keys_by_kind(entry).items():
+        old_keys = _keys_by_kind(previous)[kind] if previous else {}
+        num_bytes += sum(_require_record(txn, kind, entry.name, key, given.get(key)) for key in new_keys)
+        _count_records(txn, kind, (key for key in new_keys if key not in old_keys))
+        _release_records(txn, kind, (key for key in old_keys if key not in new_keys))
     return num_bytes + _put_entry(txn, entry)
 
 
 def delete_document(txn: WriteTransaction, name: str) -> bool:
-    """Removes a document and the chunks that no other names; False if there is none of that name."""
+    """Removes a document and the records that no other names; False if there is none of that name."""
     previous = Snapshot(txn).document(name)
     if previous:
-        _release_chunks(txn, dict.fromkeys(previous.chunk_keys))
+        for kind, keys in _keys_by_kind(previous).items():
+            _release_records(txn, kind, keys)
     return txn.delete("documents", document_key(name))
 
 
 def rewrite_entry(txn: WriteTransaction, entry: DocumentEntry) -> int:
-    """Stores `entry` over the one with the same name and chunks; raises MissingDocument without it."""
+    """Stores `entry` over the one with the same name and lists of keys; raises MissingDocument without it."""
     previous = Snapshot(txn).document(entry.name)
-    if previous is None or previous.chunk_keys != entry.chunk_keys:
+    wanted = (entry.chunk_keys, entry.position_keys)
+    if previous is None or (previous.chunk_keys, previous.position_keys) != wanted:
         raise MissingDocument(entry.name)
     return _put_entry(txn, entry)
 
 
+def drop_positions(txn: WriteTransaction) -> None:
+    """Removes every positional record; every entry forgets its own."""
+    for database in POSITIONAL:
+        txn.clear(database)
+    for entry in list(Snapshot(txn).documents()):
+        _put_entry(txn, replace(entry, position_keys=()))
+
+
 def write_record(txn: WriteTransaction, record: ChunkRecord) -> int:
     """Stores a record unless a sound one is there; returns the bytes written."""
-    database = "positions" if record.header.rotated else "chunks"
-    reader = Snapshot(txn)
-    stored = reader.position_header(record.key) if record.header.rotated else reader.header(record.key)
-    if stored and reader.verify(record.key, stored):
+    kind = POSITIONAL if record.header.positional else CONTENT
+    stored = _stored_header(txn, kind, record.key)
+    if stored and Snapshot(txn).verify(record.key, stored):
         return 0
-    txn.delete_prefix(database, record.key)
-    txn.put(database, record.key, record.header.pack())
+    txn.delete_prefix(kind.records, record.key)
+    txn.put(kind.records, record.key, record.header.pack())
     for number, layer in enumerate(record.layers):
-        txn.put(database, layer_key(record.key, number), layer)
+        txn.put(kind.records, layer_key(record.key, number), layer)
     return record.header.total_bytes
 
 
 def require_own_records(identity: StoreIdentity, records: Iterable[ChunkRecord]) -> None:
-    """Raises ForeignRecord for a record of another model, or a content record of another recipe."""
+    """Raises ForeignRecord for a record of another model, or one with unrotated keys of another recipe."""
     for record in records:
         header = record.header
         same_recipe = header.rotated or header.recipe == identity.recipe
@@ -100,39 +123,53 @@ def require_own_records(identity: StoreIdentity, records: Iterable[ChunkRecord])
             raise ForeignRecord(record.key)
 
 
-def _require_chunk(txn: WriteTransaction, document: str, key: bytes, record: ChunkRecord | None) -> int:
-    """Makes sure the chunk is stored; returns the bytes written."""
+def _keys_by_kind(entry: DocumentEntry) -> Mapping[RecordKind, dict[bytes, None]]:
+    """The keys that a document names, once each and in order."""
+    return {CONTENT: dict.fromkeys(entry.chunk_keys), POSITIONAL: dict.fromkeys(entry.position_keys)}
+
+
+def _stored_header(txn: ReadTransaction, kind: RecordKind, key: bytes) -> ChunkHeader | None:
+    reader = Snapshot(txn)
+    return reader.position_header(key) if kind is POSITIONAL else reader.header(key)
+
+
+def _require_record(
+    txn: WriteTransaction, kind: RecordKind, document: str, key: bytes, record: ChunkRecord | None
+) -> int:
+    """Makes sure the record is stored; returns the bytes written."""
     if record:
         return write_record(txn, record)
-    if Snapshot(txn).header(key) is None:
+    if _stored_header(txn, kind, key) is None:
         raise MissingChunk(document, key)
     return 0
 
 
-def _count_chunks(txn: WriteTransaction, keys: Iterable[bytes]) -> None:
-    """One document more for each chunk, all of which are stored."""
+def _count_records(txn: WriteTransaction, kind: RecordKind, keys: Iterable[bytes]) -> None:
+    """One document more for each record, all of which are stored."""
     for key in keys:
-        data = txn.get("refs", key)
-        use = ChunkUse.from_bytes(data) if data is not None else _first_use(txn, key)
-        txn.put("refs", key, use._replace(num_documents=use.num_documents + 1).to_bytes())
+        data = txn.get(kind.counts, key)
+        use = ChunkUse.from_bytes(data) if data is not None else _first_use(txn, kind, key)
+        txn.put(kind.counts, key, use._replace(num_documents=use.num_documents + 1).to_bytes())
 
 
-def _first_use(txn: WriteTransaction, key: bytes) -> ChunkUse:
-    header = Snapshot(txn).header(key)
-    assert header is not None, "a chunk is stored before it is counted"
+def _first_use(txn: WriteTransaction, kind: RecordKind, key: bytes) -> ChunkUse:
+    header = _stored_header(txn, kind, key)
+    assert header is not None, "a record is stored before it is counted"
     return ChunkUse(0, header.num_tokens, header.total_bytes)
 
 
-def _release_chunks(txn: WriteTransaction, keys: Iterable[bytes]) -> None:
-    """One document fewer for each chunk; the chunks that nobody names any more are dropped."""
+def _release_records(txn: WriteTransaction, kind: RecordKind, keys: Iterable[bytes]) -> None:
+    """One document fewer for each record; those that nobody names any more are dropped."""
     for key in keys:
-        data = txn.get("refs", key)
+        data = txn.get(kind.counts, key)
         use = ChunkUse.from_bytes(data) if data is not None else None
         if use and use.num_documents > 1:
-            txn.put("refs", key, use._replace(num_documents=use.num_documents - 1).to_bytes())
+            txn.put(kind.counts, key, use._replace(num_documents=use.num_documents - 1).to_bytes())
         else:
-            txn.delete("refs", key)
-            txn.delete_prefix("chunks", key)
+            txn.delete(kind.counts, key)
+            txn.delete_prefix(kind.records, key)
+            if kind is CONTENT:
+                txn.delete("usage", key)
 
 
 def _put_entry(txn: WriteTransaction, entry: DocumentEntry) -> int:

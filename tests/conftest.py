@@ -28,6 +28,12 @@ def default_model_dir() -> Path:
     return resolve_model(DEFAULT_MODEL.name, user_model_dir()).path
 
 
+@pytest.fixture(scope="session")
+def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache for all runs with a model: its weights are hashed, and the fidelity gate is passed, once a session."""
+    return tmp_path_factory.mktemp("cache")
+
+
 @pytest.fixture
 def home_env(tmp_path: Path) -> dict[str, str]:
     """An environment without this user's settings: data, config and cache below `tmp_path`."""

@@ -11,14 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvboost_cli import console
-from kvboost_cli.console import IndexProgress, bar_cells, describe_progress
+from kvboost_cli.console import bar_cells
+from kvboost_cli.progress import IndexProgress, StepProgress, describe_progress, describe_steps
 
 ESCAPE = "\x1b["
 COLOUR = re.compile("\x1b\\[[0-9;]*3[0-7]m")
 
 
 def run_python(code: str, **options: object) -> "subprocess.CompletedProcess[str]":
-    program = f"from kvboost_cli import console\nfrom kvboost_cli.console import IndexProgress\n{code}"
+    program = f"from kvboost_cli import console\nfrom kvboost_cli.progress import IndexProgress, StepProgress\n{code}"
     return subprocess.run([sys.executable, "-c", program], text=True, check=False, **options)  # type: ignore[call-overload, no-any-return]
 
 
@@ -46,6 +47,7 @@ def _read_terminal(descriptor: int) -> bytes:
 TABLE = "console.render_table('Phases', ('phase', 'seconds'), [('load', '0.1'), ('repair', '12.5')])"
 BAR = "console.render_bar([('load', 1.0), ('repair', 3.0)], 8)"
 PROGRESS = "with console.index_progress(quiet=False) as show: show(IndexProgress(1, 2, 100, 200, 3, 400))"
+STEPS = "with console.step_progress('asking', quiet=False) as show: show(StepProgress(1, 2, 'prompts'))"
 
 
 def test_a_table_off_a_terminal_is_plain_and_aligned(capsys: pytest.CaptureFixture[str]) -> None:
@@ -68,13 +70,13 @@ def test_a_bar_off_a_terminal_uses_marks(capsys: pytest.CaptureFixture[str]) -> 
     assert capsys.readouterr().err == "  ##======\n  # load = repair\n"
 
 
-@pytest.mark.parametrize("code", [TABLE, BAR, PROGRESS])
+@pytest.mark.parametrize("code", [TABLE, BAR, PROGRESS, STEPS])
 def test_a_terminal_gets_escape_codes_and_a_pipe_does_not(code: str) -> None:
     assert ESCAPE in run_on_terminal(code, {})
     assert ESCAPE not in run_python(code, stderr=subprocess.PIPE).stderr
 
 
-@pytest.mark.parametrize("code", [TABLE, BAR, PROGRESS])
+@pytest.mark.parametrize("code", [TABLE, BAR, PROGRESS, STEPS])
 def test_no_color_is_honoured_on_a_terminal(code: str) -> None:
     assert not COLOUR.search(run_on_terminal(code, {"NO_COLOR": "1"}))
 
@@ -100,6 +102,14 @@ def test_progress_off_a_terminal_ends_with_one_plain_line(capsys: pytest.Capture
         for done in (1, 2):
             show(IndexProgress(done, 2, done * 10, 20, done, 0))
     assert capsys.readouterr().err == "indexed: 2/2 documents, 2 chunks\n"
+
+
+def test_steps_tell_their_unit_and_the_time_left(capsys: pytest.CaptureFixture[str]) -> None:
+    assert describe_steps(StepProgress(2, 5, "prompts"), elapsed_s=50.0) == "2/5 prompts, 1:15 left"
+    with console.step_progress("fact: asking", quiet=False) as show:
+        show(StepProgress(1, 2, "prompts"))
+        show(StepProgress(2, 2, "prompts"))
+    assert capsys.readouterr().err == "fact: asking: 2/2 prompts\n"
 
 
 def test_quiet_progress_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:

@@ -44,7 +44,8 @@ def walk(command: Any, name: str = "") -> Iterator[Command]:
         for sub, child in subcommands.items():
             yield from walk(child, f"{name} {sub}".strip())
     else:
-        yield Command(name, tuple(opt for param in command.params for opt in param.opts if opt.startswith("-")))
+        options = [opt for param in command.params for opt in (*param.opts, *param.secondary_opts)]
+        yield Command(name, tuple(opt for opt in options if opt.startswith("-")))
 
 
 COMMANDS = list(walk(typer.main.get_command(app)))
@@ -86,21 +87,22 @@ def json_section(title: str) -> str:
     return found[1]
 
 
-def make_home(home: Path, model_dir: Path) -> dict[str, str]:
+def make_home(home: Path, model_dir: Path, cache: Path) -> dict[str, str]:
     """An environment with a home of its own in which the default model is pulled."""
     models = home / "data" / "kvboost" / "models"
     models.mkdir(parents=True)
     (models / model_dir.name).symlink_to(model_dir)
-    dirs = {f"XDG_{kind}_HOME": str(home / kind.lower()) for kind in ("DATA", "CONFIG", "CACHE")}
+    dirs = {f"XDG_{kind}_HOME": str(home / kind.lower()) for kind in ("DATA", "CONFIG")}
+    dirs |= {"XDG_CACHE_HOME": str(cache)}
     kept = {name: value for name, value in os.environ.items() if not name.startswith("KVBOOST_")}
     return kept | dirs | {"NO_COLOR": "1", "PATH": f"{SCRIPT.parent}{os.pathsep}{os.environ['PATH']}"}
 
 
 @pytest.fixture(scope="module")
-def printed(tmp_path_factory: pytest.TempPathFactory, default_model_dir: Path) -> dict[str, object]:
+def printed(tmp_path_factory: pytest.TempPathFactory, default_model_dir: Path, shared_cache: Path) -> dict[str, object]:
     """What each command prints with --json, by its section in docs/json.md: one real run each."""
     folder = tmp_path_factory.mktemp("json")
-    env = make_home(folder / "home", default_model_dir)
+    env = make_home(folder / "home", default_model_dir, shared_cache)
     (folder / "notes").mkdir()
     (folder / "notes" / "tea.md").write_text("Green tea takes two minutes at 80 degrees.\n")
     (folder / "notes" / "empty.md").touch()
@@ -108,6 +110,25 @@ def printed(tmp_path_factory: pytest.TempPathFactory, default_model_dir: Path) -
         "index": ["index", "notes"],
         "ask": ["ask", "How hot?", "-d", "tea.md", "--max-tokens", "4", "--verify"],
         "stats": ["stats"],
+        "doctor": ["doctor"],
+        "bench": [
+            "bench",
+            "quality",
+            "--docs",
+            str(ROOT / "examples" / "handbook"),
+            "--tasks",
+            "fact",
+            "--n",
+            "1",
+            "--documents",
+            "2",
+            "--passage-tokens",
+            "60",
+            "--variant",
+            "auto",
+            "--variant",
+            "alone/cacheblend:0.15",
+        ],
         "models": ["models", "list"],
         "path": ["path"],
     }
@@ -165,7 +186,7 @@ def test_json_examples_parse(page: Path) -> None:
 
 
 @pytest.mark.model
-@pytest.mark.parametrize("section", ["index", "ask", "stats", "models", "path"])
+@pytest.mark.parametrize("section", ["index", "ask", "stats", "doctor", "bench", "models", "path"])
 def test_every_key_of_json_is_explained_and_shown(section: str, printed: dict[str, object]) -> None:
     text = json_section(section)
     explained = set(re.findall(r"^\| `([^`]+)`", text, re.MULTILINE))
@@ -186,8 +207,8 @@ def test_the_counts_of_ask_sum_to_the_prompt(printed: dict[str, object]) -> None
 
 @pytest.mark.model
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, RUN)], ids=name_of)
-def test_blocks_marked_as_run_do_run(page: Path, tmp_path: Path, default_model_dir: Path) -> None:
-    env = make_home(tmp_path / "home", default_model_dir)
+def test_blocks_marked_as_run_do_run(page: Path, tmp_path: Path, default_model_dir: Path, shared_cache: Path) -> None:
+    env = make_home(tmp_path / "home", default_model_dir, shared_cache)
     work = tmp_path / "work"
     work.mkdir()
     shutil.copytree(ROOT / "examples", work / "examples")

@@ -22,15 +22,19 @@ ALLOWED = {
         "kvboost_cli.kv",
         "store",
     },
+    "kvboost_cli.bench": {"kvboost_cli.pipelines", "kvboost_cli.documents", "kvboost_cli.model"},
     "kvboost_cli.settings": set[str](),
-    "kvboost_cli.console": set[str](),
+    "kvboost_cli.progress": set[str](),
+    "kvboost_cli.console": {"kvboost_cli.progress"},
     "kvboost_cli.commands": {
+        "kvboost_cli.bench",
         "kvboost_cli.pipelines",
         "kvboost_cli.documents",
         "kvboost_cli.model",
         "kvboost_cli.retrieval",
         "kvboost_cli.settings",
         "kvboost_cli.console",
+        "kvboost_cli.progress",
         "store",
     },
     "kvboost_cli.main": {"kvboost_cli.commands", "kvboost_cli.console"},
@@ -43,6 +47,7 @@ OWNERS = {
     "rich": "kvboost_cli/console.py",
     "typer": ("kvboost_cli/commands/", "kvboost_cli/main.py"),
     "pydantic": "kvboost_cli/settings.py",
+    "matplotlib": "kvboost_cli/bench/picture.py",
 }
 
 SOURCES = sorted(path for top in ("kvboost_cli", "store") for path in (ROOT / top).rglob("*.py"))
@@ -102,7 +107,7 @@ def test_the_store_knows_nothing_of_tensors() -> None:
 
 
 def test_commands_import_what_is_heavy_inside_their_functions() -> None:
-    heavy = {"torch", "transformers", "kvboost_cli.pipelines", "kvboost_cli.model", "store"}
+    heavy = {"torch", "transformers", "kvboost_cli.bench", "kvboost_cli.pipelines", "kvboost_cli.model", "store"}
     for path in (ROOT / "kvboost_cli" / "commands").glob("*.py"):
         top_level = ast.parse(path.read_text(encoding="utf-8")).body
         at_import = {name for name, node in imports(path) if any(ast.dump(node) == ast.dump(s) for s in top_level)}

@@ -65,9 +65,10 @@ def test_an_empty_variable_counts_as_absent(monkeypatch: pytest.MonkeyPatch) -> 
 def test_text_from_the_environment_becomes_typed_values(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KVBOOST_BITS", "4")
     monkeypatch.setenv("KVBOOST_TEMPERATURE", "0.5")
+    monkeypatch.setenv("KVBOOST_EXACT", "false")
     monkeypatch.setenv("KVBOOST_STORE", "~/kv")
     found = load_settings({})
-    assert (found.bits, found.temperature) == (4, 0.5)
+    assert (found.bits, found.temperature, found.exact) == (4, 0.5, False)
     assert found.store_dir == Path.home() / "kv"
 
 
@@ -112,6 +113,8 @@ def test_the_store_is_in_the_user_data_directory_without_a_project(monkeypatch: 
         ('repair = "hope"', "repair", "'hope'"),
         ("ratio = 1.5", "ratio", "1.5"),
         ("top_k = 0", "top_k", "0"),
+        ('order = "best"', "order", "'best'"),
+        ('exact = "perhaps"', "exact", "'perhaps'"),
     ],
 )
 def test_a_bad_value_in_a_file_names_file_key_and_value(project: Path, text: str, key: str, value: str) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from . import options
+from . import gating, options
 
 if TYPE_CHECKING:
     from ..pipelines.asking import Answer, AskRequest
@@ -33,11 +33,18 @@ def ask(
             "-d",
             "--document",
             metavar="DOC",
-            help="A document, by path or the end of its path; repeat in prompt order.",
+            help="A document, by path or the end of its path; repeat in prompt order (see --order).",
         ),
     ] = None,
     top_k: Annotated[
         int | None, typer.Option(metavar="N", help="Without -d: how many documents to search out.")
+    ] = None,
+    order: Annotated[
+        str | None,
+        typer.Option(
+            metavar="given|score|exact",
+            help="The documents' order: as given or found, by BM25, or the one with most exact tokens first.",
+        ),
     ] = None,
     store: options.Store = None,
     model: options.Model = None,
@@ -64,8 +71,8 @@ def ask(
     """
     settings = options.load(
         {
-            "top_k": top_k, "store": store, "model": model, "repair": repair, "ratio": ratio, "system": system,
-            "max_tokens": max_tokens, "temperature": temperature, "device": device, "dtype": dtype,
+            "top_k": top_k, "order": order, "store": store, "model": model, "repair": repair, "ratio": ratio,
+            "system": system, "max_tokens": max_tokens, "temperature": temperature, "device": device, "dtype": dtype,
         }
     )  # fmt: skip
     if ratio is not None and (settings.repair == "none" or no_cache):
@@ -76,12 +83,13 @@ def ask(
         from ..pipelines import finishing
         from . import ask_output
 
-        request = _request(settings, text, names, seed, no_cache)
+        gate = _pass_gate(workspace, no_cache, quiet=quiet)
+        request = _request(settings, text, names, seed, gate)
         answer = _answer(workspace, request, stream=not as_json)
         verification = finishing.verify_answer(workspace, answer) if verify else None
-        report = finishing.make_report(workspace, request, answer, verification)
+        report = finishing.make_report(workspace, request, answer, verification, gate_s=gate.check_s)
         ask_output.show(report, as_json=as_json, quiet=quiet)
-        if not no_cache:
+        if not gate.full_prefill:
             _keep(workspace, answer, report, quiet=quiet)
 
 
@@ -108,8 +116,16 @@ def _opened(settings: "Settings", names: Sequence[str], no_cache: bool) -> Abstr
     return options.open_workspace(settings, create=any(os.path.isfile(os.path.expanduser(name)) for name in names))
 
 
+def _pass_gate(workspace: "Workspace", no_cache: bool, *, quiet: bool) -> gating.Gate:
+    """Load the model, and see whether its stored KV may be used; full prefill uses none."""
+    _ = workspace.handle.loaded
+    if no_cache:
+        return gating.Gate(content_hits=False, full_prefill=True)
+    return gating.check_before_ask(workspace, quiet=quiet)
+
+
 def _request(
-    settings: "Settings", question: str, names: Sequence[str], seed: int | None, no_cache: bool
+    settings: "Settings", question: str, names: Sequence[str], seed: int | None, gate: gating.Gate
 ) -> "AskRequest":
     from ..pipelines.asking import AskRequest
 
@@ -119,16 +135,18 @@ def _request(
         top_k=settings.top_k,
         repair=settings.repair,
         ratio=settings.ratio,
-        no_cache=no_cache,
+        no_cache=gate.full_prefill,
         max_tokens=settings.max_tokens,
         temperature=settings.temperature,
         seed=seed,
         system=settings.system,
+        content_hits=gate.content_hits,
+        order=settings.order,
     )
 
 
 def _answer(workspace: "Workspace", request: "AskRequest", *, stream: bool) -> "Answer":
-    """Load the model, then answer; with ``stream`` the text goes to stdout as it comes."""
+    """Answer; with ``stream`` the text goes to stdout as it comes."""
     from .. import console
     from ..pipelines.asking import start_answer
 
@@ -155,10 +173,11 @@ def _keep(workspace: "Workspace", answer: "Answer", report: "AskReport", *, quie
         console.warn(f"the store is read-only, so nothing was kept: {workspace.store.path}")
         return
     if answer.stitched.damaged:
-        console.warn(f"stored records were damaged and have been computed instead: {len(answer.stitched.damaged)}")
-    if not quiet and any(document.hit == "miss" for document in report.documents):
+        console.warn(f"stored records were damaged and have not been used: {len(answer.stitched.damaged)}")
+    was_read = any(document.prepared is not None for document in answer.stitched.prompt.documents)
+    if not quiet and (was_read or answer.stitched.damaged):
         console.say("keeping what was computed, so that the next ask finds it")
     for event in finishing.write_back(workspace, answer.stitched):
         if isinstance(event, Skipped):
             console.warn(f"{event.reason}: {event.path}")
-    finishing.record_ask(workspace, report)
+    finishing.record_ask(workspace, report, finishing.chunk_attention(answer.stitched))

@@ -48,6 +48,8 @@ def _tokens_line(report: "AskReport") -> str:
     if report.decode_tokens_per_s is not None:
         line += f" at {report.decode_tokens_per_s:.1f}/s"
     startup = f"before that: imports {report.import_s:.2f} s, model {report.model_load_s:.2f} s"
+    if report.gate_s:
+        startup += f", checking the model once {report.gate_s:.2f} s"
     return f"{line}\n{startup}; {report.model} in {report.dtype} on {report.device}"
 
 

@@ -59,7 +59,22 @@ FAILURES: Mapping[str, Failure] = {
     "PromptTooLong": Failure(1, "drop a document, lower --top-k, or shorten the question"),
     "EmptyQuestion": Failure(2, "write the question after `kvboost ask`, or give - and pipe it in"),
     "SettingRefused": Failure(2, "choose another value; `kvboost index --help` lists them"),
+    "FidelityNotMeasured": Failure(
+        1, f"free some space for temporary files, or name another folder for them in TMPDIR; then {_RETRY}"
+    ),
+    "ProbesRefused": Failure(1, "use --bits 16, or choose another model with --model"),
     "PipelineError": Failure(1, _RETRY),
+    # kvboost_cli.bench
+    "TooFewPassages": Failure(2, "name a folder with more text, or lower --documents or --passage-tokens"),
+    "UnknownTask": Failure(2, "write --tasks as in `--tasks fact,summary`"),
+    "UnknownVariant": Failure(2, "write --variant as in `question:0.02` or `alone/cacheblend:0.15`"),
+    "BenchPromptTooLong": Failure(2, "lower --documents or --passage-tokens"),
+    "DocumentsNotStored": Failure(1, f"check free space for temporary files, then {_RETRY}"),
+    "NotARun": Failure(2, "save a run with `kvboost bench quality --docs FOLDER --json > FILE`"),
+    "RunsDiffer": Failure(2, "show them one by one"),
+    "UnknownPicture": Failure(2, "give --plot a name such as frontier.png"),
+    "NotFinite": Failure(1, "check the model with `kvboost doctor`, or choose another --model or --dtype"),
+    "BenchError": Failure(1, _RETRY),
     # kvboost_cli.kv
     "QuantizationRange": Failure(1, "use --bits 16 for this model"),
     "KVError": Failure(1, _REINDEX),
@@ -72,7 +87,7 @@ FAILURES: Mapping[str, Failure] = {
         1, "give --model the store's own model; if its files have changed, index into another --store"
     ),
     "RecipeMismatch": Failure(
-        1, "leave out --bits and --contexts, encode anew with `kvboost index --force`, or choose another --store"
+        1, "leave out --bits, --contexts and --exact, run `kvboost index --force`, or choose another --store"
     ),
     "ForeignRecord": Failure(1, _REINDEX),
     "DamagedRecord": Failure(1, _REINDEX),
@@ -95,6 +110,12 @@ def find_failure(error: BaseException) -> Failure | None:
     """The table's entry for ``error``, ``None`` for an error that nobody foresaw."""
     names = (cls.__name__ for cls in type(error).__mro__)
     return next((FAILURES[name] for name in names if name in FAILURES), None)
+
+
+def describe(error: BaseException) -> tuple[str, str | None]:
+    """The fact that ``error`` tells, in one line, and the next step to take."""
+    failure = find_failure(error)
+    return _fact(error), None if failure is None else failure.next_step
 
 
 def report(error: BaseException, *, as_json: bool) -> int:

@@ -69,7 +69,12 @@ def open_workspace(
     from ..pipelines import workspace
 
     request = workspace.WorkspaceRequest(
-        settings.store_dir, _absolute(settings.model), settings.dtype, settings.bits, settings.contexts
+        settings.store_dir,
+        _absolute(settings.model),
+        settings.dtype,
+        settings.bits,
+        settings.contexts,
+        settings.exact,
     )
     return workspace.open_workspace(
         request,

@@ -1,5 +1,6 @@
 """``kvboost stats``: what the store holds and what it earned. Needs no torch."""
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import typer
@@ -7,7 +8,9 @@ import typer
 from . import options
 
 if TYPE_CHECKING:
-    from store import StoreStats
+    from store import ChunkStore, StoreStats
+
+    from ..pipelines.fidelity import FidelityResult
 
 
 def register(app: typer.Typer) -> None:
@@ -21,14 +24,28 @@ def stats(store: options.Store = None, as_json: options.AsJson = False) -> None:
     from ..pipelines.workspace import open_store
 
     with open_store(options.load({"store": store}).store_dir) as opened:
-        facts = opened.stats()
+        facts, fidelity = opened.stats(), _latest_fidelity(opened)
     if as_json:
-        console.write_json(_to_json(facts))
+        console.write_json(_to_json(facts, fidelity))
     else:
-        console.render_table("", ("store", facts.path), _rows(facts), data=True)
+        console.render_table("", ("store", facts.path), [*_rows(facts), _fidelity_row(fidelity)], data=True)
 
 
-def _to_json(facts: "StoreStats") -> dict[str, object]:
+def _latest_fidelity(store: "ChunkStore") -> "FidelityResult | None":
+    from ..pipelines.fidelity import latest_result
+
+    with store.snapshot() as snapshot:
+        return latest_result(snapshot, store.identity)
+
+
+def _fidelity_row(fidelity: "FidelityResult | None") -> tuple[str, str]:
+    if fidelity is None:
+        return ("fidelity", "not checked yet; `kvboost doctor` checks it")
+    verdict = "passed" if fidelity.passed else f"failed, {fidelity.reason}"
+    return ("fidelity", f"{verdict}; {fidelity.figures}")
+
+
+def _to_json(facts: "StoreStats", fidelity: "FidelityResult | None") -> dict[str, object]:
     identity = facts.identity
     models = [] if identity is None else [
         {"name": identity.model, "fingerprint": identity.fingerprint.hex(), "recipe": identity.recipe_text}
@@ -49,7 +66,7 @@ def _to_json(facts: "StoreStats") -> dict[str, object]:
             "miss": facts.documents_miss,
         },
         "ttft": {"p50_s": facts.ttft_p50_s, "p95_s": facts.ttft_p95_s},
-        "fidelity": {},
+        "fidelity": {} if fidelity is None else asdict(fidelity),
     }
 
 

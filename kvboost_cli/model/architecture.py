@@ -9,6 +9,12 @@ from .errors import ModelUnsupported
 SUPPORTED_TYPES = frozenset({"llama", "mistral", "qwen2", "qwen3", "phi3"})
 """Model types whose every layer is full attention with half-split rotary keys; tested each with a tiny model."""
 
+LONGROPE_TYPES = ("longrope", "su")
+"""The second is an older name for the first."""
+
+OLD_PHI3_TYPES = ("yarn",)
+"""transformers takes these, too, for longrope if a Phi-3's config has them."""
+
 REFUSED_ROPE_TYPES = {"dynamic": "dynamic NTK scaling gives one key another rotation in each prompt length"}
 
 
@@ -42,6 +48,21 @@ def read_geometry(config: Mapping[str, Any]) -> Geometry:
         value_dim=head_dim,
         max_positions=config["max_position_embeddings"],
     )
+
+
+def exact_positions(config: Mapping[str, Any]) -> int:
+    """How many of a prompt's first positions have one set of rotary factors whatever the prompt's length.
+
+    That is the model's context, but for longrope, whose factors change where a prompt grows beyond the length that the
+    model was first trained with.
+    """
+    limit = int(config["max_position_embeddings"])
+    rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    longrope_types = LONGROPE_TYPES + (OLD_PHI3_TYPES if config.get("model_type") == "phi3" else ())
+    if (rope.get("rope_type") or rope.get("type")) not in longrope_types:
+        return limit
+    name = "original_max_position_embeddings"
+    return min(limit, int(config.get(name) or rope.get(name) or limit))
 
 
 def require_supported(config: Mapping[str, Any]) -> None:

@@ -18,6 +18,8 @@ from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedM
 
 NAME = "kvboost"
 BLOCK_QUERIES = 256
+SPARSE_BLOCK_QUERIES = 32
+"""In a pass of no more than one block's queries: these are spread over the prompt, so early ones see few keys."""
 
 
 @dataclass(frozen=True)
@@ -34,15 +36,17 @@ class QueryBlock:
 
 
 def plan_attention(
-    positions: Sequence[int], num_folds: int, dtype: torch.dtype, device: torch.device
+    positions: Sequence[int], num_folds: int, dtype: torch.dtype, device: torch.device, cut: int = 0
 ) -> tuple[QueryBlock, ...]:
     """Blocks for queries at ascending ``positions`` under ``key_position <= query_position``.
 
-    ``num_folds`` is the number of query heads per key-value head.
+    ``num_folds`` is the number of query heads per key-value head. A block begins at query ``cut``.
     """
+    size = SPARSE_BLOCK_QUERIES if len(positions) <= BLOCK_QUERIES else BLOCK_QUERIES
     blocks = []
-    for first in range(0, len(positions), BLOCK_QUERIES):
-        rows = positions[first : first + BLOCK_QUERIES]
+    for first in (*range(0, cut, size), *range(cut, len(positions), size)):
+        last = first + size
+        rows = positions[first : min(last, cut) if first < cut else last]
         num_keys = rows[-1] + 1
         mask = None
         if len(rows) > 1:

@@ -17,6 +17,13 @@ from .errors import ModelNotFound, ModelUnsupported
 
 SYSTEM_MARK, USER_MARK = "\u241fsystem\u241f", "\u241fuser\u241f"
 
+FIXED_DATE = "{% macro strftime_now(format) %}26 Jul 2024{% endmacro %}\n"
+"""Stands before each chat template, so that today is always the day that Llama's own template falls back to.
+
+With the real date each day would have another preamble, and no exact KV of the day before would be found. It is a macro
+since transformers hands no function to a template; the newline makes the template begin on a line, and is not rendered.
+"""
+
 
 @dataclass(frozen=True)
 class PromptFrame:
@@ -152,7 +159,7 @@ def _render(template: str, config: Mapping[str, Any], *, with_system: bool) -> s
     try:
         rendered = render_jinja_template(
             conversations=[[*system, {"role": "user", "content": USER_MARK}]],
-            chat_template=template,
+            chat_template=FIXED_DATE + template,
             add_generation_prompt=True,
             **tokens,
         )

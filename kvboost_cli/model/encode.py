@@ -3,10 +3,13 @@
 A stretch is run behind several prefixes, its keys are turned back to no position, and keys and values are averaged
 over the prefixes. Stretches and prefixes form one batch: a GPU takes them all at once. Shorter stretches are
 padded at their end, where a causal model does not look.
+
+Exact encoding runs a text once, behind the very prefix that it will have in a prompt.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import torch
 from torch import Tensor
@@ -15,6 +18,9 @@ from ..kv.rotate import unrotate_keys
 from .cache import ScatterCache
 from .forward import write_kv
 from .load import LoadedModel
+
+PASS_TOKENS = 512
+"""Tokens of one pass of exact encoding, but for a longer run: bounds a pass's activations, and is a sign of life."""
 
 
 @dataclass(frozen=True)
@@ -69,17 +75,53 @@ def encode_windows(
         ]
 
 
+def encode_runs(
+    model: LoadedModel, prefix: PrefixKV, runs: Sequence[Sequence[int]]
+) -> Iterator[list[tuple[int, Iterator[LayerKV]]]]:
+    """Exact KV of runs of tokens that stand in a row behind a prefix; yields, pass by pass, numbers and layers of runs.
+
+    A run's layers are made while they are taken.
+    """
+    edges = list(accumulate(map(len, runs), initial=prefix.num_tokens))
+    assert model.rope_variant(edges[-1]) == 0, "the runs end beyond the place where longrope's factors change"
+    kv = ScatterCache(model.geometry, edges[-1], model.dtype, model.device)
+    _place_prefix(kv, 0, prefix)
+    for numbers in _passes(edges):
+        ids = [token for number in numbers for token in runs[number]]
+        positions = range(edges[numbers.start], edges[numbers.stop])
+        write_kv(model, torch.tensor([ids], device=model.device), positions, kv)
+        yield [(number, _unrotated_layers(model, kv, slice(edges[number], edges[number + 1]))) for number in numbers]
+
+
+def _passes(edges: Sequence[int]) -> Iterator[range]:
+    """Numbers of the runs of each pass; run ``i`` lies between edges ``i`` and ``i + 1``."""
+    first = 0
+    for number in range(1, len(edges)):
+        if number == len(edges) - 1 or edges[number + 1] - edges[first] > PASS_TOKENS:
+            yield range(first, number)
+            first = number
+
+
+def _unrotated_layers(model: LoadedModel, kv: ScatterCache, places: slice) -> Iterator[LayerKV]:
+    cos, sin = model.rotary_angles(places.stop)
+    for keys, values in map(kv.layer_kv, range(model.geometry.num_layers)):
+        yield _average(keys[:, :, places], values[:, :, places], cos[places], sin[places])
+
+
+def _place_prefix(kv: ScatterCache, row: int, prefix: PrefixKV) -> None:
+    for layer, (prefix_keys, prefix_values) in enumerate(prefix.layers):
+        keys, values = kv.layer_kv(layer)
+        keys[row, :, : prefix.num_tokens], values[row, :, : prefix.num_tokens] = prefix_keys, prefix_values
+
+
 def _run_batch(
     model: LoadedModel, windows: Sequence[EncodeWindow], prefixes: Sequence[Sequence[PrefixKV]], length: int
 ) -> ScatterCache:
     longest = max(_num_tokens(window) for window in windows)
     rows = [prefix for row in prefixes for prefix in row]
     kv = ScatterCache(model.geometry, length + longest, model.dtype, model.device, batch=len(rows))
-    if length:
-        for layer in range(model.geometry.num_layers):
-            keys, values = kv.layer_kv(layer)
-            for row, prefix in enumerate(rows):
-                keys[row, :, :length], values[row, :, :length] = prefix.layers[layer]
+    for row, prefix in enumerate(rows):
+        _place_prefix(kv, row, prefix)
     ids = [_padded(window, longest) for window, row in zip(windows, prefixes, strict=True) for _ in row]
     write_kv(model, torch.tensor(ids, device=model.device), range(length, length + longest), kv)
     return kv

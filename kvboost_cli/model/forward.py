@@ -40,13 +40,15 @@ def write_kv(
     positions: Sequence[int],
     kv: ScatterCache,
     recording: object = None,
+    cut: int = 0,
 ) -> None:
     """Like ``forward_tokens``, for the KV alone: the output head does not run.
 
-    A ``recording`` goes to an attention that records what it sees (``scoring``).
+    A ``recording`` goes to an attention that records what it sees (``scoring``). No block of queries has some before
+    ``cut`` and some behind it.
     """
     options = {} if recording is None else {"kvboost_recording": recording}
-    _run(model, model.backbone, token_ids, positions, kv, **options)
+    _run(model, model.backbone, token_ids, positions, kv, cut, **options)
 
 
 def full_prefill(model: LoadedModel, token_ids: Tensor) -> tuple[Tensor, PrefilledCache]:
@@ -73,11 +75,12 @@ def _run(
     token_ids: Tensor,
     positions: Sequence[int],
     kv: ScatterCache,
+    cut: int = 0,
     **options: object,
 ) -> Any:
     kv.write_at(positions)
     rows = torch.tensor(positions, device=model.device)
-    blocks = attention.plan_attention(positions, model.geometry.num_folds, model.dtype, model.device)
+    blocks = attention.plan_attention(positions, model.geometry.num_folds, model.dtype, model.device, cut)
     with torch.inference_mode():
         return module(
             input_ids=token_ids,

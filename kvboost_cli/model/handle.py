@@ -6,7 +6,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from .architecture import require_supported
+from .architecture import exact_positions, require_supported
 from .codec import TextCodec
 from .errors import ModelNotFound, ModelUnsupported
 from .fingerprint import ModelFingerprint, fingerprint_model
@@ -40,6 +40,14 @@ class ModelHandle:
             )
         except (KeyError, TypeError) as error:
             raise ModelUnsupported(f"the model's config does not tell its head size: {self.path}") from error
+
+    @cached_property
+    def exact_positions(self) -> int:
+        """How long a prompt's exact KV may be kept, in tokens, from the config file alone."""
+        try:
+            return exact_positions(self._config)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ModelUnsupported(f"the model's config does not tell its context: {self.path}") from error
 
     def require_supported(self) -> None:
         """Raise ``ModelUnsupported`` unless the model can be stitched; its weights are not read."""

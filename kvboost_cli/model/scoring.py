@@ -1,15 +1,17 @@
 """How much the question attends to each context token: one pass of few queries, attention recorded on the way.
 
-The pass stops after the layers that are scored. It holds one layer's probabilities of its queries at a time, and
-keeps one number per key: the largest probability that any query, head and scored layer gave it.
+The pass stops in the last layer that is scored. It holds one layer's probabilities of its queries at a time, and
+keeps two numbers per key: the largest probability that any query, head and scored layer gave it, and the mean of all.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface, AttentionMaskInterface
 
 from . import attention
@@ -22,15 +24,31 @@ NAME = "kvboost-scoring"
 
 
 class _EnoughLayers(Exception):
-    """Ends a pass before the layer that raises it."""
+    """Ends a pass within the last layer that scores: nothing behind its attention is needed."""
+
+
+@dataclass(frozen=True)
+class KeyAttention:
+    """What each key got, fp32 [keys]: ``peak`` is the largest probability, ``mass`` the mean one.
+
+    A query's probabilities sum to 1, so the mass of all keys does, too.
+    """
+
+    peak: Tensor
+    mass: Tensor
 
 
 @dataclass(frozen=True)
 class Recording:
-    """Where attention is recorded: ``scores`` fp32 [keys], raised by the pass's rows from ``first_row`` on."""
+    """Where attention is recorded: of the pass's rows from ``first_row`` on, each with this ``weight`` in the mass.
 
-    scores: Tensor
+    A block of queries begins at ``first_row``. The pass ends in ``last_layer``.
+    """
+
+    attention: KeyAttention
     first_row: int
+    weight: float
+    last_layer: int
 
 
 def score_keys(
@@ -40,37 +58,25 @@ def score_keys(
     kv: ScatterCache,
     num_layers: int,
     num_scoring: int,
-) -> Tensor:
+) -> KeyAttention:
     """Run tokens at ascending ``positions`` through the first ``num_layers`` layers; the last ones score all keys.
 
     ``token_ids`` int64 [1, tokens]; the last ``num_scoring`` of them are the question. Writes the tokens' KV in those
-    layers. Returns fp32 [keys], one score in 0 .. 1 for each position up to the last one's.
+    layers. Returns the attention to each position up to the last one's.
     """
-    scores = torch.zeros(positions[-1] + 1, device=model.device)
-    with attention.switched(model.module, NAME), _stop_before(model, num_layers), suppress(_EnoughLayers):
-        write_kv(model, token_ids, positions, kv, recording=Recording(scores, len(positions) - num_scoring))
-    return scores
-
-
-@contextmanager
-def _stop_before(model: LoadedModel, layer: int) -> Iterator[None]:
-    layers = model.layers
-    if layer >= len(layers):
-        yield
-        return
-
-    def stop(_layer: nn.Module, _inputs: tuple[Tensor, ...]) -> None:
-        raise _EnoughLayers
-
-    hook = layers[layer].register_forward_pre_hook(stop)
-    try:
-        yield
-    finally:
-        hook.remove()
+    num_keys = positions[-1] + 1
+    geometry = model.geometry
+    attended = KeyAttention(*(torch.zeros(num_keys, device=model.device) for _ in range(2)))
+    weight = 1.0 / (num_layers * geometry.kv_heads * geometry.num_folds * num_scoring)
+    first_row = len(positions) - num_scoring
+    recording = Recording(attended, first_row, weight, last_layer=num_layers - 1)
+    with attention.switched(model.module, NAME), suppress(_EnoughLayers):
+        write_kv(model, token_ids, positions, kv, recording=recording, cut=first_row)
+    return attended
 
 
 def scoring_attention(
-    _module: nn.Module,
+    module: Any,
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -81,28 +87,30 @@ def scoring_attention(
     scaling: float,
     **_kwargs: object,
 ) -> tuple[Tensor, None]:
-    """Attention as ``attention.blockwise_attention`` computes it, which also raises the recording's scores in place."""
+    """Attention as ``attention.blockwise_attention`` computes it, which is also recorded."""
 
     def attend(folded: Tensor, keys: Tensor, values: Tensor, block: QueryBlock) -> Tensor:
+        if block.last <= kvboost_recording.first_row:
+            return scaled_dot_product_attention(folded, keys, values, attn_mask=block.mask, scale=scaling)
         logits = ((folded * scaling) @ keys.transpose(2, 3)).float()
         if block.mask is not None:
             logits += block.mask
         probabilities = logits.softmax(-1)
-        _record(kvboost_recording, block, probabilities)
+        _record(kvboost_recording, probabilities[0].flatten(0, 1))
         return probabilities.to(values.dtype) @ values
 
-    return attention.attend_blockwise(query, key, value, kvboost_blocks, attend), None
+    output = attention.attend_blockwise(query, key, value, kvboost_blocks, attend)
+    if module.layer_idx == kvboost_recording.last_layer:
+        raise _EnoughLayers
+    return output, None
 
 
-def _record(recording: Recording, block: QueryBlock, probabilities: Tensor) -> None:
-    """Raise the scores by a block's ``probabilities``, [1, kv_heads, folds * queries, keys]."""
-    num_queries = block.last - block.first
-    batch, kv_heads, _folded, num_keys = probabilities.shape
-    by_query = probabilities.view(batch, kv_heads, -1, num_queries, num_keys)
-    scoring = by_query[:, :, :, max(0, recording.first_row - block.first) :]
-    if scoring.shape[3]:
-        seen = recording.scores[: block.num_keys]
-        torch.maximum(seen, scoring.amax((0, 1, 2, 3)), out=seen)
+def _record(recording: Recording, probabilities: Tensor) -> None:
+    """Add ``probabilities``, fp32 [rows, keys], of rows that score."""
+    seen = slice(0, probabilities.shape[1])
+    peak, mass = recording.attention.peak[seen], recording.attention.mass[seen]
+    torch.maximum(peak, probabilities.amax(0), out=peak)
+    mass.add_(probabilities.sum(0), alpha=recording.weight)
 
 
 AttentionInterface.register(NAME, scoring_attention)

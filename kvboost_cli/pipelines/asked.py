@@ -13,7 +13,7 @@ from ..retrieval import select_documents
 from .errors import AmbiguousDocument, DocumentGone, DocumentNotFound
 from .excerpt import choose_places
 from .indexing import is_current
-from .prepare import PreparedDocument, prepare_document
+from .prepare import PreparedDocument, document_title, prepare_document
 from .workspace import Workspace
 
 MAX_EXCERPT_TOKENS = 1024
@@ -127,7 +127,7 @@ def _from_store(snapshot: Snapshot, entry: DocumentEntry) -> AskedDocument | Non
         if header is None:
             return None
         chunks.append(AskedChunk(place, key, tuple(header.token_ids)))
-    return AskedDocument(entry.name, _title(entry.name, entry.root), tuple(chunks), None)
+    return AskedDocument(entry.name, document_title(entry.name, entry.root), tuple(chunks), None)
 
 
 def _from_disk(workspace: Workspace, name: str, entry: DocumentEntry | None) -> AskedDocument:
@@ -135,7 +135,7 @@ def _from_disk(workspace: Workspace, name: str, entry: DocumentEntry | None) -> 
     chunks = tuple(
         AskedChunk(chunk.index, key, chunk.token_ids) for chunk, key in zip(prepared.chunks, prepared.keys, strict=True)
     )
-    return AskedDocument(name, _title(name, prepared.document.root), chunks, prepared)
+    return AskedDocument(name, document_title(name, prepared.document.root), chunks, prepared)
 
 
 def _read_from_disk(workspace: Workspace, name: str, entry: DocumentEntry | None) -> PreparedDocument:
@@ -146,10 +146,6 @@ def _read_from_disk(workspace: Workspace, name: str, entry: DocumentEntry | None
     root = os.path.dirname(name) if entry is None else entry.root
     document = read_document(SourceFile(Path(name), Path(root), info.st_size, info.st_mtime_ns, explicit=True))
     return prepare_document(document, workspace.handle.codec, workspace.keys)
-
-
-def _title(name: str, root: str) -> str:
-    return os.path.relpath(name, root) if root and os.path.isabs(name) else name
 
 
 def _resolve_name(workspace: Workspace, name: str) -> str:

@@ -21,16 +21,22 @@ from .asked import FoundDocuments, found_documents, named_documents
 from .clock import PhaseClock
 from .errors import EmptyQuestion, NothingFound
 from .lookup import Found, Prompt, build_prompt, find_stored, nothing_stored, plan_prompt, require_room
+from .ordering import order_prompt
 from .plan import Hit, StitchPlan
 from .prompt import tail_ids
-from .repairing import REPAIRS, Repaired, RepairTask, effective_name
+from .repairing import REPAIRS, effective_name
+from .repairs.task import Repaired, RepairTask
 from .stitch import StoredChunk, load_chunks, load_preamble
 from .workspace import Workspace
 
 
 @dataclass(frozen=True)
 class AskRequest:
-    """A question and how to answer it. Without ``documents`` the search index picks ``top_k``."""
+    """A question and how to answer it. Without ``documents`` the search index picks ``top_k``.
+
+    ``content_hits`` is False for a model that failed the fidelity gate: then only exact KV is reused. ``order`` is a
+    name of ``ordering``.
+    """
 
     question: str
     documents: Sequence[str]
@@ -42,14 +48,16 @@ class AskRequest:
     temperature: float
     seed: int | None
     system: str | None
+    content_hits: bool = True
+    order: str = "given"
 
 
 @dataclass(frozen=True)
 class Stitched:
     """A prompt in the cache: where its KV came from, and the logits [vocabulary] after its last token.
 
-    ``damaged`` holds keys of records that failed their checksum and were computed instead. ``prefilled`` is full
-    prefill's own cache, with ``--no-cache``.
+    ``damaged`` holds keys of records that failed their checksum and were not used. ``prefilled`` is full prefill's own
+    cache, with ``--no-cache``. ``mass`` is the attention that each position got, if the repair measured it.
     """
 
     prompt: Prompt
@@ -60,6 +68,7 @@ class Stitched:
     num_repaired: int
     damaged: frozenset[bytes]
     prefilled: PrefilledCache | None = None
+    mass: Tensor | None = None
 
 
 @dataclass
@@ -115,6 +124,7 @@ def start_answer(workspace: Workspace, request: AskRequest) -> Answer:
     room = model.geometry.max_positions - len(frame.preamble) - len(tail)
     chosen = choose_documents(workspace, request, room)
     prompt = build_prompt(codec, frame.preamble, chosen.documents, tail)
+    prompt = order_prompt(workspace, prompt, request.question, request.order)
     max_tokens = min(request.max_tokens, require_room(prompt, model.geometry.max_positions))
     kv = ScatterCache(model.geometry, len(prompt.token_ids) + max_tokens, model.dtype, model.device)
     stitched = (_prefill if request.no_cache else _stitch)(workspace, prompt, request, kv, clock)
@@ -150,11 +160,12 @@ def _prefill(
 
 def _stitch(workspace: Workspace, prompt: Prompt, request: AskRequest, kv: ScatterCache, clock: PhaseClock) -> Stitched:
     model = workspace.handle.loaded
-    plan, found, damaged = load_stored(workspace, prompt, kv, clock)
+    plan, found, damaged = load_stored(workspace, prompt, kv, clock, content_hits=request.content_hits)
     repair = REPAIRS[effective_name(request.repair)]
     repaired = repair(RepairTask(model, prompt.token_ids, plan, kv, request.ratio))
     clock.lap(_name_pass(plan, repaired))
-    return Stitched(prompt, plan, found, kv, repaired.logits, len(repaired.positions), damaged)
+    num_repaired = len(repaired.positions)
+    return Stitched(prompt, plan, found, kv, repaired.logits, num_repaired, damaged, mass=repaired.mass)
 
 
 def _name_pass(plan: StitchPlan, repaired: Repaired) -> str:
@@ -165,30 +176,30 @@ def _name_pass(plan: StitchPlan, repaired: Repaired) -> str:
 
 
 def load_stored(
-    workspace: Workspace, prompt: Prompt, kv: ScatterCache, clock: PhaseClock
+    workspace: Workspace, prompt: Prompt, kv: ScatterCache, clock: PhaseClock, *, content_hits: bool = True
 ) -> tuple[StitchPlan, Found, frozenset[bytes]]:
-    """Fill the cache with all that the store has; a record that proves damaged becomes a miss."""
+    """Fill the cache with all that the store has; a record that proves damaged is as if it were not there."""
     model, recipe = workspace.handle.loaded, workspace.recipe
     variant = model.rope_variant(len(prompt.token_ids))
     damaged: set[bytes] = set()
     while True:
         with workspace.store.snapshot() as snapshot:
-            found = find_stored(snapshot, prompt, workspace.handle.fingerprint, variant, damaged)
+            found = find_stored(snapshot, prompt, workspace.keys, variant, damaged, content_hits=content_hits)
             plan = plan_prompt(prompt, found)
             clock.lap("lookup_s")
             try:
                 if found.preamble is not None:
                     load_preamble(snapshot, found.preamble_key, found.preamble, model, recipe, kv)
-                load_chunks(snapshot, _stored_chunks(prompt, plan, found), model, recipe, plan.num_tokens, kv)
+                load_chunks(snapshot, _stored_chunks(plan, found), model, recipe, plan.num_tokens, kv)
                 clock.lap("load_s")
-                return plan, found, frozenset(damaged)
+                return plan, found, frozenset([*damaged, *snapshot.damaged])
             except DamagedRecord:
                 damaged.update(snapshot.damaged)
 
 
-def _stored_chunks(prompt: Prompt, plan: StitchPlan, found: Found) -> list[StoredChunk]:
+def _stored_chunks(plan: StitchPlan, found: Found) -> list[StoredChunk]:
     return [
-        StoredChunk(placed, chunk.key, header)
-        for placed, chunk, header in zip(plan.chunks, prompt.chunks, found.chunks, strict=True)
-        if header is not None
+        StoredChunk(placed, record.key, record.header)
+        for placed, record in zip(plan.chunks, found.chunks, strict=True)
+        if record is not None
     ]

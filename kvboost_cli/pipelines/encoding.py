@@ -2,21 +2,24 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
-from torch import Tensor
-
-from store import ChunkRecord, build_record
+from store import ChunkRecord
 
 from ..documents import MAX_TOKENS
-from ..kv.layout import LayerShape, encode_layer
-from ..model.encode import EncodeWindow, LayerKV, PrefixKV, encode_prefix, encode_windows
+from ..kv.layout import encode_layer
+from ..model.encode import EncodeWindow, LayerKV, PrefixKV, encode_prefix, encode_runs, encode_windows
 from ..model.fingerprint import ModelFingerprint
 from ..model.load import LoadedModel
 from .errors import SettingRefused
-from .fillers import Filler, choose_fillers
-from .prepare import PreparedDocument, preamble_key
+from .fillers import Filler, choose_contexts
+from .prepare import ChainLink, PreparedDocument, preamble_key
 from .recipe import Recipe
+from .records import content_record, layer_shape, positional_record
 from .windows import plan_windows
+
+ROOMY_POSITIONS = 2048
+"""A model with a shorter context than this has room for one filler before a window."""
 
 GPU_BATCH_TOKENS = 16384
 """Tokens of one encoding batch on a GPU: prefixes, padding and contexts included; a CPU takes one window at a time."""
@@ -49,7 +52,7 @@ class Encoder:
     ) -> None:
         self._model, self._fingerprint, self._recipe = model, fingerprint, recipe
         self._preamble, self._separator, self._pool = tuple(preamble), tuple(separator), pool
-        self._prefixes: dict[str, PrefixKV] = {}
+        self._prefixes: dict[tuple[str, ...], PrefixKV] = {}
 
     @property
     def batch_tokens(self) -> int:
@@ -60,9 +63,26 @@ class Encoder:
         """The exact KV of the store's own preamble, which prompts without ``--system`` begin with."""
         if not self._preamble:
             return None
-        prefix = encode_prefix(self._model, self._preamble)
-        key = preamble_key(self._fingerprint, self._preamble, rope_variant=0)
-        return exact_record(key, self._model, self._fingerprint, self._recipe, self._preamble, prefix.layers)
+        key, layers = preamble_key(self._fingerprint, self._preamble, rope_variant=0), self._preamble_kv.layers
+        return positional_record(
+            key, self._model, self._fingerprint, self._recipe, self._preamble, layers, rotated=True
+        )
+
+    def encode_chain(self, links: Sequence[ChainLink], missing: frozenset[bytes]) -> Iterator[list[ChunkRecord]]:
+        """Exact records of the missing links of a document's chain, pass by pass; all links are run."""
+        for passed in encode_runs(self._model, self._preamble_kv, [link.token_ids for link in links]):
+            yield [
+                self._link_record(links[number], layers) for number, layers in passed if links[number].key in missing
+            ]
+
+    def _link_record(self, link: ChainLink, layers: Iterable[LayerKV]) -> ChunkRecord:
+        return positional_record(
+            link.key, self._model, self._fingerprint, self._recipe, link.token_ids, layers, rotated=False
+        )
+
+    @cached_property
+    def _preamble_kv(self) -> PrefixKV:
+        return encode_prefix(self._model, self._preamble)
 
     def encode(self, documents: Iterable[tuple[PreparedDocument, frozenset[bytes]]]) -> Iterator[list[ChunkRecord]]:
         """Records of the missing chunks of all documents, batch by batch."""
@@ -75,21 +95,26 @@ class Encoder:
         sizes = [len(chunk.token_ids) for chunk in chunks]
         first_places = {key: place for place, key in reversed(list(enumerate(prepared.keys)))}
         absent = [key in missing and first_places[key] == place for place, key in enumerate(prepared.keys)]
-        prefixes = self._prefixes_of(prepared.document.content_hash)
-        for plan in plan_windows(sizes, absent, self._window_tokens(prefixes), self._recipe.overlap_tokens):
+        prefixes, header = self._prefixes_of(prepared.document.content_hash), self._header_of(prepared)
+        window_tokens = self._window_tokens(prefixes[0].num_tokens + len(header))
+        for plan in plan_windows(sizes, absent, window_tokens, self._recipe.overlap_tokens):
             kept = [(prepared.keys[index], chunks[index].token_ids) for index in range(plan.first, plan.last)]
             yield _Job(
                 EncodeWindow(
-                    _tokens_before(prepared, plan.first, plan.num_context_tokens),
+                    (*header, *_tokens_before(prepared, plan.first, plan.num_context_tokens)),
                     tuple(token for _key, ids in kept for token in ids),
                 ),
                 prefixes,
                 tuple(kept),
             )
 
-    def _window_tokens(self, prefixes: Sequence[PrefixKV]) -> int:
-        """The recipe's window, or what the model's context leaves of it."""
-        room = self._model.geometry.max_positions - prefixes[0].num_tokens - self._recipe.overlap_tokens
+    def _header_of(self, prepared: PreparedDocument) -> tuple[int, ...]:
+        """The end of the document's header, to stand before its text; nothing if it is encoded alone."""
+        return prepared.header[-self._recipe.overlap_tokens :] if self._recipe.contexts else ()
+
+    def _window_tokens(self, num_before: int) -> int:
+        """The recipe's window, or what the model's context leaves of it behind ``num_before`` tokens."""
+        room = self._model.geometry.max_positions - num_before - self._recipe.overlap_tokens
         if room < MAX_TOKENS:
             raise SettingRefused(f"the model's context is too short to encode in: {self._model.geometry.max_positions}")
         return min(self._recipe.window_tokens, room)
@@ -97,14 +122,17 @@ class Encoder:
     def _prefixes_of(self, content_hash: str) -> tuple[PrefixKV, ...]:
         if self._recipe.contexts == 0:
             return (PrefixKV(0, ()),)
-        fillers = choose_fillers(content_hash, self._pool, self._recipe.contexts)
-        return tuple(self._prefix(filler) for filler in fillers)
+        recipe = self._recipe
+        num_fillers = recipe.fillers if self._model.geometry.max_positions >= ROOMY_POSITIONS else 1
+        contexts = choose_contexts(content_hash, self._pool, recipe.contexts, num_fillers)
+        return tuple(self._prefix(fillers) for fillers in contexts)
 
-    def _prefix(self, filler: Filler) -> PrefixKV:
-        if filler.source not in self._prefixes:
-            ids = (*self._preamble, *filler.token_ids, *self._separator)
-            self._prefixes[filler.source] = encode_prefix(self._model, ids)
-        return self._prefixes[filler.source]
+    def _prefix(self, fillers: Sequence[Filler]) -> PrefixKV:
+        sources = tuple(filler.source for filler in fillers)
+        if sources not in self._prefixes:
+            stretches = [token for filler in fillers for token in (*self._separator, *filler.token_ids)]
+            self._prefixes[sources] = encode_prefix(self._model, (*self._preamble, *stretches))
+        return self._prefixes[sources]
 
     def _batches(self, jobs: Sequence[_Job]) -> Iterator[list[_Job]]:
         batch: list[_Job] = []
@@ -126,7 +154,7 @@ class Encoder:
         for job, chunk_layers in zip(batch, layers, strict=True):
             for (key, token_ids), chunk_layer in zip(job.chunks, chunk_layers, strict=True):
                 shape = layer_shape(self._model, self._recipe, len(token_ids))
-                yield _make_record(key, self._fingerprint, self._recipe, shape, token_ids, chunk_layer, rotated=False)
+                yield content_record(key, self._fingerprint, self._recipe, shape, token_ids, chunk_layer)
 
     def _cut_layer(self, job: _Job, kv: LayerKV) -> Iterator[bytes]:
         """The bytes of one layer of each of a window's chunks."""
@@ -142,60 +170,6 @@ def _batch_tokens(jobs: Sequence[_Job]) -> int:
     """What a batch's cache holds: every row is as long as the longest."""
     length = max(job.num_tokens for job in jobs) + jobs[0].prefixes[0].num_tokens
     return length * sum(len(job.prefixes) for job in jobs)
-
-
-def exact_record(
-    key: bytes,
-    model: LoadedModel,
-    fingerprint: ModelFingerprint,
-    recipe: Recipe,
-    token_ids: Sequence[int],
-    layers: Iterable[tuple[Tensor, Tensor]],
-) -> ChunkRecord:
-    """A positional record of a prompt's first tokens: per layer keys, rotated, and values, unquantized."""
-    shape = layer_shape(model, recipe.unquantized, len(token_ids))
-    encoded = [encode_layer(keys, values, shape) for keys, values in layers]
-    return _make_record(key, fingerprint, recipe, shape, token_ids, encoded, rotated=True)
-
-
-def _make_record(
-    key: bytes,
-    fingerprint: ModelFingerprint,
-    recipe: Recipe,
-    shape: LayerShape,
-    token_ids: Sequence[int],
-    layers: Sequence[bytes],
-    *,
-    rotated: bool,
-) -> ChunkRecord:
-    return build_record(
-        key,
-        layers,
-        fingerprint=fingerprint.digest,
-        recipe=recipe.digest,
-        dtype=fingerprint.dtype,
-        bits=shape.bits,
-        group=shape.group,
-        kv_heads=shape.kv_heads,
-        key_dim=shape.key_dim,
-        value_dim=shape.value_dim,
-        token_ids=token_ids,
-        rotated=rotated,
-    )
-
-
-def layer_shape(model: LoadedModel, recipe: Recipe, num_tokens: int) -> LayerShape:
-    """The layout of one layer of a chunk of ``num_tokens``."""
-    geometry = model.geometry
-    return LayerShape(
-        kv_heads=geometry.kv_heads,
-        num_tokens=num_tokens,
-        key_dim=geometry.key_dim,
-        value_dim=geometry.value_dim,
-        bits=recipe.bits,
-        group=recipe.group,
-        dtype=model.dtype,
-    )
 
 
 def _tokens_before(prepared: PreparedDocument, chunk: int, count: int) -> tuple[int, ...]:

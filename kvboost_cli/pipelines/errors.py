@@ -8,7 +8,9 @@ PipelineError
 ├── AmbiguousDocument   -d names several documents of the store
 ├── PromptTooLong       documents, question and answer exceed the model's context
 ├── EmptyQuestion       there is nothing to ask
-└── SettingRefused      a setting that this model cannot be used with
+├── SettingRefused      a setting that this model cannot be used with
+└── FidelityNotMeasured the fidelity gate could not be run
+    └── ProbesRefused   model or settings do not suit the gate's built-in texts
 """
 
 
@@ -46,3 +48,11 @@ class EmptyQuestion(PipelineError):
 
 class SettingRefused(PipelineError):
     """A setting cannot be used with this model."""
+
+
+class FidelityNotMeasured(PipelineError):
+    """The fidelity gate's throwaway store could not be made or used."""
+
+
+class ProbesRefused(FidelityNotMeasured):
+    """The gate's built-in texts do not fit the model's context, or their KV does not fit the settings."""

@@ -1,7 +1,8 @@
 """What stands before a document while it is encoded: other stretches of the collection, or neutral text.
 
 The pool is chosen once per store, from documents spread over the first indexed collection, and kept in the store,
-so encoding a document later gives the same KV. Every filler has the same length, so that contexts form a batch.
+so encoding a document later gives the same KV. Every filler has the same length, so that contexts form a batch. Two
+fillers in a row make a context: docs/fidelity.md has what their number and length are worth.
 """
 
 import json
@@ -56,13 +57,19 @@ def make_pool(
     return tuple(pool)
 
 
-def choose_fillers(content_hash: str, pool: Sequence[Filler], count: int) -> tuple[Filler, ...]:
-    """``count`` fillers for a document: never its own text, the collection's before neutral ones, by its hash."""
-    others = [filler for filler in pool if filler.source != content_hash]
-    own = [filler for filler in others if not filler.source.startswith("neutral-")]
-    neutral = others[len(own) :]
-    chosen = [*_shuffled(own, content_hash), *_shuffled(neutral, content_hash)]
-    return tuple(chosen[index % len(chosen)] for index in range(count))
+def choose_contexts(
+    content_hash: str, pool: Sequence[Filler], count: int, num_fillers: int
+) -> tuple[tuple[Filler, ...], ...]:
+    """``count`` contexts of ``num_fillers`` fillers for a document, by its hash: never its own text.
+
+    A context is a run of neighbours in the pool, so that documents share contexts. Those that begin in the collection
+    come before those that begin in neutral text.
+    """
+    ring = [filler for filler in pool if filler.source != content_hash]
+    num_own = sum(not filler.source.startswith("neutral-") for filler in ring)
+    starts = [*_shuffled(ring[:num_own], content_hash), *_shuffled(ring[num_own:], content_hash)]
+    firsts = [ring.index(starts[index % len(starts)]) for index in range(count)]
+    return tuple(tuple(ring[(first + step) % len(ring)] for step in range(num_fillers)) for first in firsts)
 
 
 def _shuffled(fillers: Sequence[Filler], seed: str) -> list[Filler]:

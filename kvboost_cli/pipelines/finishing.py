@@ -1,17 +1,17 @@
 """After the answer: the report, the verification, and what had to be computed goes into the store."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from store import AskEntry, ChunkRecord
 
 from ..documents import DocumentError, Skipped
 from .asked import AskedDocument, reread
 from .asking import Answer, AskRequest, Stitched
-from .encoding import exact_record
 from .errors import DocumentNotFound
 from .plan import Hit, Segment
 from .prepare import PreparedDocument
+from .records import positional_record
 from .repairing import default_ratio, effective_name
 from .report import AskReport, DocumentReport, Verification, count_tokens
 from .verify import compute_reference, measure_divergence, summarize
@@ -20,28 +20,30 @@ from .writer import DocumentWriter, Encoded, Indexed
 
 
 def make_report(
-    workspace: Workspace, request: AskRequest, answer: Answer, verification: Verification | None
+    workspace: Workspace,
+    request: AskRequest,
+    answer: Answer,
+    verification: Verification | None,
+    *,
+    gate_s: float = 0.0,
 ) -> AskReport:
-    """All facts about an answer."""
+    """All facts about an answer; ``gate_s`` is what the fidelity gate took before it."""
     handle, stitched = workspace.handle, answer.stitched
     strategy = "none" if request.no_cache else effective_name(request.repair)
-    decoded = len(answer.token_ids) - 1
     return AskReport(
-        answer=handle.codec.text(answer.token_ids),
-        finish_reason=answer.finish_reason,
-        model=handle.name,
-        device=str(handle.device),
-        dtype=handle.dtype,
-        documents=tuple(_document_reports(stitched)),
-        tokens=count_tokens(stitched.plan, stitched.num_repaired, len(answer.token_ids)),
-        phases=answer.phases,
-        import_s=handle.import_s,
-        model_load_s=handle.load_s,
-        decode_tokens_per_s=decoded / answer.decode_s if decoded > 0 and answer.decode_s else None,
-        strategy=strategy,
-        ratio=default_ratio(strategy) if request.ratio is None else request.ratio,
-        verify=verification,
-    )
+        answer=handle.codec.text(answer.token_ids), finish_reason=answer.finish_reason, model=handle.name,
+        device=str(handle.device), dtype=handle.dtype, documents=tuple(_document_reports(stitched)),
+        tokens=count_tokens(stitched.plan, stitched.num_repaired, len(answer.token_ids)), phases=answer.phases,
+        import_s=handle.import_s, model_load_s=handle.load_s, decode_tokens_per_s=_decode_rate(answer),
+        strategy=strategy, ratio=default_ratio(strategy) if request.ratio is None else request.ratio,
+        verify=verification, gate_s=gate_s,
+    )  # fmt: skip
+
+
+def _decode_rate(answer: Answer) -> float | None:
+    """Tokens per second after the first one; None without any."""
+    decoded = len(answer.token_ids) - 1
+    return decoded / answer.decode_s if decoded > 0 and answer.decode_s else None
 
 
 def _document_reports(stitched: Stitched) -> Iterator[DocumentReport]:
@@ -68,7 +70,7 @@ def verify_answer(workspace: Workspace, answer: Answer) -> Verification:
 def write_back(workspace: Workspace, stitched: Stitched) -> Iterator[Indexed | Encoded | Skipped]:
     """Store the preamble's exact KV and, by the encoder of ``index``, the documents that lacked chunks.
 
-    A document whose stored record was damaged and whose file is gone is skipped.
+    A document with a damaged record is looked through for others; one whose file is gone is skipped.
     """
     if stitched.found.preamble is None and stitched.prompt.preamble:
         workspace.store.put_position(_preamble_record(workspace, stitched))
@@ -80,7 +82,11 @@ def write_back(workspace: Workspace, stitched: Stitched) -> Iterator[Indexed | E
             yield Skipped(document.name, f"a record is damaged and cannot be made anew ({error})", failed=True)
     if not lacking:
         return
-    writer = DocumentWriter(workspace, lambda: [(item.document.content_hash, _token_ids(item)) for item in lacking])
+    writer = DocumentWriter(
+        workspace,
+        lambda: [(item.document.content_hash, _token_ids(item)) for item in lacking],
+        verify=bool(stitched.damaged),
+    )
     for prepared in lacking:
         yield from writer.add(prepared, damaged=stitched.damaged)
     yield from writer.flush()
@@ -90,8 +96,11 @@ def _lacking(workspace: Workspace, document: AskedDocument, damaged: frozenset[b
     """The document, if it was read from disk for this prompt or if a record of it proved damaged."""
     if document.prepared is not None:
         return [document.prepared]
-    if any(chunk.key in damaged for chunk in document.chunks):
-        return [reread(workspace, document.name)]
+    if damaged:
+        with workspace.store.snapshot() as snapshot:
+            entry = snapshot.document(document.name)
+        if entry is not None and damaged.intersection([*entry.chunk_keys, *entry.position_keys]):
+            return [reread(workspace, document.name)]
     return []
 
 
@@ -108,11 +117,23 @@ def _preamble_record(workspace: Workspace, stitched: Stitched) -> ChunkRecord:
     )
     handle = workspace.handle
     key = stitched.found.preamble_key
-    return exact_record(key, handle.loaded, handle.fingerprint, workspace.recipe, stitched.prompt.preamble, layers)
+    preamble = stitched.prompt.preamble
+    return positional_record(key, handle.loaded, handle.fingerprint, workspace.recipe, preamble, layers, rotated=True)
 
 
-def record_ask(workspace: Workspace, report: AskReport) -> None:
-    """Count an ask for ``kvboost stats``."""
+def chunk_attention(stitched: Stitched) -> dict[bytes, float]:
+    """The attention that the question gave each chunk, by content key: 0 to 1. Empty if it was not measured."""
+    if stitched.mass is None:
+        return {}
+    attention: dict[bytes, float] = {}
+    for placed, chunk in zip(stitched.plan.chunks, stitched.prompt.chunks, strict=True):
+        seen = float(stitched.mass[placed.start : placed.start + placed.num_tokens].sum())
+        attention[chunk.key] = attention.get(chunk.key, 0.0) + seen
+    return attention
+
+
+def record_ask(workspace: Workspace, report: AskReport, attention: Mapping[bytes, float]) -> None:
+    """Count an ask for ``kvboost stats``, and what it looked at for the chunks' importance."""
     hits = [document.hit for document in report.documents]
     workspace.store.record_ask(
         AskEntry(
@@ -131,5 +152,6 @@ def record_ask(workspace: Workspace, report: AskReport) -> None:
             documents_miss=hits.count(Hit.MISS.value),
             speedup=None if report.verify is None else report.verify.speedup,
             documents=tuple(document.path for document in report.documents),
-        )
+        ),
+        attention,
     )

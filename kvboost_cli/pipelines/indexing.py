@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from store import DocumentEntry
+from store import DocumentEntry, Snapshot
 
 from ..documents import (
     Document,
@@ -23,7 +23,7 @@ from ..documents import (
     skipped_for,
 )
 from .fillers import POOL_SIZE
-from .prepare import prepare_document
+from .prepare import document_title, prepare_document
 from .workspace import Workspace
 from .writer import DocumentPreview, DocumentWriter, Encoded, Indexed
 
@@ -143,24 +143,36 @@ def _matches_something(path: str) -> bool:
 
 
 def _unchanged_entry(workspace: Workspace, source: SourceFile) -> DocumentEntry | None:
-    """The entry of a file whose size and time are as stored, made by this recipe, all chunks present."""
+    """The entry of a file whose size and time are as stored, made by this recipe, all records present."""
     with workspace.store.snapshot() as snapshot:
         entry = snapshot.document(str(source.path))
         if entry is None or not is_current(workspace, entry, source.size_bytes, source.mtime_ns):
             return None
-        return None if snapshot.missing(entry.chunk_keys) else entry
+        return entry if _is_whole(workspace, snapshot, entry) else None
 
 
 def _touched_entry(workspace: Workspace, document: Document) -> DocumentEntry | None:
-    """The entry, with the file's new size and time, of a document whose text is as stored, all chunks present."""
+    """The entry, with the file's new size and time, of a document whose text is as stored, all records present."""
     with workspace.store.snapshot() as snapshot:
         entry = snapshot.document(document.name)
         same = entry is not None and entry.content_hash == document.content_hash
         if entry is None or not same or entry.recipe != workspace.recipe.digest.hex():
             return None
-        if snapshot.missing(entry.chunk_keys):
+        if not _is_whole(workspace, snapshot, entry) or _is_retitled(workspace, entry, document):
             return None
     return replace(entry, size_bytes=document.size_bytes, mtime_ns=document.mtime_ns, root=document.root)
+
+
+def _is_whole(workspace: Workspace, snapshot: Snapshot, entry: DocumentEntry) -> bool:
+    """Whether all records are present; a store that had other settings meanwhile has lost the positional ones."""
+    has_exact = bool(entry.position_keys) or not workspace.recipe.exact
+    return has_exact and not snapshot.missing(entry.chunk_keys) and not snapshot.missing_positions(entry.position_keys)
+
+
+def _is_retitled(workspace: Workspace, entry: DocumentEntry, document: Document) -> bool:
+    """Whether its exact KV begins with a header that names it otherwise, since it was indexed below another folder."""
+    titles = {document_title(entry.name, entry.root), document_title(document.name, document.root)}
+    return workspace.recipe.exact and len(titles) > 1
 
 
 def is_current(workspace: Workspace, entry: DocumentEntry, size_bytes: int, mtime_ns: int) -> bool:

@@ -1,17 +1,16 @@
 """From a question to a prompt's token ids, and from keys to hits."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from store import ChunkHeader, Snapshot
 
 from ..model.codec import TextCodec
-from ..model.fingerprint import ModelFingerprint
 from .asked import AskedChunk, AskedDocument
 from .errors import PromptTooLong
 from .plan import Hit, SegmentSizes, StitchPlan, plan_stitch
-from .prepare import preamble_key
+from .prepare import ChunkKeys, preamble_key
 from .prompt import header_ids
 
 
@@ -41,12 +40,25 @@ class Prompt:
 
 
 @dataclass(frozen=True)
+class FoundRecord:
+    """A stored record that has the KV of a chunk; a document's first positional one has that of its header, too."""
+
+    key: bytes
+    header: ChunkHeader
+
+    @property
+    def hit(self) -> Hit:
+        """Exact or content."""
+        return Hit.EXACT if self.header.positional else Hit.CONTENT
+
+
+@dataclass(frozen=True)
 class Found:
-    """What the store has for a prompt: the preamble's header, and each chunk's header or None."""
+    """What the store has for a prompt: the preamble's header, and each chunk's record or None."""
 
     preamble_key: bytes
     preamble: ChunkHeader | None
-    chunks: tuple[ChunkHeader | None, ...]
+    chunks: tuple[FoundRecord | None, ...]
 
 
 def build_prompt(
@@ -60,24 +72,50 @@ def build_prompt(
 def find_stored(
     snapshot: Snapshot,
     prompt: Prompt,
-    fingerprint: ModelFingerprint,
+    keys: ChunkKeys,
     rope_variant: int,
     damaged: Collection[bytes],
+    *,
+    content_hits: bool = True,
 ) -> Found:
     """Look every part up; a hit counts only if the stored token ids are those of the prompt.
 
+    Positional records come first: those of the prompt's first chunks, up to the first one that is not there.
     ``rope_variant`` is that of a prompt of this length. Keys in ``damaged`` are misses, whatever the store says.
+    Without ``content_hits`` only what is exact is found: the fidelity gate has refused the rest.
     """
-    key = preamble_key(fingerprint, prompt.preamble, rope_variant)
+    key = preamble_key(keys.fingerprint, prompt.preamble, rope_variant)
     preamble = snapshot.position_header(key) if prompt.preamble and key not in damaged else None
     if preamble is not None and tuple(preamble.token_ids) != prompt.preamble:
         preamble = None
-    return Found(key, preamble, tuple(_find_chunk(snapshot, chunk, damaged) for chunk in prompt.chunks))
+    exact = find_chain(snapshot, keys, key, zip(prompt.headers, prompt.documents, strict=True), damaged)
+    others = prompt.chunks[len(exact) :]
+    content = [_find_chunk(snapshot, chunk, damaged) if content_hits else None for chunk in others]
+    return Found(key, preamble, (*exact, *content))
 
 
-def _find_chunk(snapshot: Snapshot, chunk: AskedChunk, damaged: Collection[bytes]) -> ChunkHeader | None:
+def find_chain(
+    snapshot: Snapshot,
+    keys: ChunkKeys,
+    parent: bytes,
+    documents: Iterable[tuple[tuple[int, ...], AskedDocument]],
+    damaged: Collection[bytes],
+) -> list[FoundRecord]:
+    """The positional records of the first chunks of documents, each with its header, behind the preamble ``parent``."""
+    found: list[FoundRecord] = []
+    ids = ((header, [chunk.token_ids for chunk in document.chunks]) for header, document in documents)
+    for link in keys.chain(parent, ids):
+        header = None if link.key in damaged else snapshot.position_header(link.key)
+        if header is None or tuple(header.token_ids) != link.token_ids:
+            break
+        found.append(FoundRecord(link.key, header))
+    return found
+
+
+def _find_chunk(snapshot: Snapshot, chunk: AskedChunk, damaged: Collection[bytes]) -> FoundRecord | None:
     header = None if chunk.key in damaged else snapshot.header(chunk.key)
-    return header if header is not None and tuple(header.token_ids) == chunk.token_ids else None
+    is_hit = header is not None and tuple(header.token_ids) == chunk.token_ids
+    return FoundRecord(chunk.key, header) if header is not None and is_hit else None
 
 
 def nothing_stored(prompt: Prompt) -> Found:
@@ -87,7 +125,7 @@ def nothing_stored(prompt: Prompt) -> Found:
 
 def plan_prompt(prompt: Prompt, found: Found) -> StitchPlan:
     """Lay the prompt out with the hits that were found."""
-    hits = [Hit.MISS if header is None else Hit.CONTENT for header in found.chunks]
+    hits = [Hit.MISS if record is None else record.hit for record in found.chunks]
     sizes, first = [], 0
     for header, document in zip(prompt.headers, prompt.documents, strict=True):
         last = first + len(document.chunks)

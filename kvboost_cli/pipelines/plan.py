@@ -30,7 +30,7 @@ class PlacedChunk:
 
 @dataclass(frozen=True)
 class Segment:
-    """One document in the prompt: a header that is always computed, then its chunks.
+    """One document in the prompt: its header, exact or computed, then its chunks.
 
     ``seams`` are positions where a chunk follows one that is not its predecessor in the document.
     """
@@ -39,6 +39,7 @@ class Segment:
     num_header_tokens: int
     chunks: tuple[PlacedChunk, ...]
     seams: tuple[int, ...]
+    header_hit: Hit
 
     @property
     def header(self) -> range:
@@ -72,15 +73,16 @@ class StitchPlan:
         return (chunk for segment in self.segments for chunk in segment.chunks)
 
     def positions_with(self, hit: Hit) -> list[int]:
-        """Positions of the preamble and chunks with this kind of hit, ascending."""
+        """Positions of preamble, headers and chunks with this kind of hit, ascending."""
         places = list(range(self.num_preamble_tokens)) if self.preamble_hit is hit else []
-        places.extend(place for chunk in self.chunks if chunk.hit is hit for place in chunk.positions)
+        for segment in self.segments:
+            places.extend(segment.header if segment.header_hit is hit else ())
+            places.extend(place for chunk in segment.chunks if chunk.hit is hit for place in chunk.positions)
         return places
 
     def fresh_positions(self) -> list[int]:
-        """Positions before the tail that have no KV: preamble and chunks that miss, and all headers."""
-        headers = [place for segment in self.segments for place in segment.header]
-        return sorted([*self.positions_with(Hit.MISS), *headers])
+        """Positions before the tail that have no KV, ascending."""
+        return self.positions_with(Hit.MISS)
 
     @property
     def tail(self) -> range:
@@ -90,12 +92,20 @@ class StitchPlan:
 
 @dataclass(frozen=True)
 class SegmentSizes:
-    """What planning needs of a document: token counts, its chunks' places in the document, and their hits."""
+    """What planning needs of a document: token counts, its chunks' places in the document, and their hits.
+
+    A header is exact if the first chunk is: they share a record.
+    """
 
     num_header_tokens: int
     chunk_tokens: Sequence[int]
     chunk_places: Sequence[int]
     chunk_hits: Sequence[Hit]
+
+    @property
+    def header_hit(self) -> Hit:
+        """Whether the header's KV is exact, or has to be computed."""
+        return Hit.EXACT if self.chunk_hits and self.chunk_hits[0] is Hit.EXACT else Hit.MISS
 
 
 def plan_stitch(
@@ -124,4 +134,4 @@ def _place_segment(sizes: SegmentSizes, header_start: int, first_number: int) ->
             seams.append(position)
         chunks.append(PlacedChunk(first_number + index, position, length, hit))
         position += length
-    return Segment(header_start, sizes.num_header_tokens, tuple(chunks), tuple(seams))
+    return Segment(header_start, sizes.num_header_tokens, tuple(chunks), tuple(seams), sizes.header_hit)

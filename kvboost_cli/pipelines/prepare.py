@@ -1,6 +1,7 @@
-"""A document made ready: its chunks, their keys and texts."""
+"""A document made ready: its chunks, their keys and texts, and its header in the prompt."""
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from store import content_key, positional_key
@@ -8,16 +9,18 @@ from store import content_key, positional_key
 from ..documents import Chunk, Document, TokenizedText, chunk_document
 from ..model.codec import TextCodec
 from ..model.fingerprint import ModelFingerprint
+from .prompt import header_ids
 from .recipe import Recipe
 
 
 @dataclass(frozen=True)
 class PreparedDocument:
-    """A document cut into chunks; ``keys`` are the chunks' content keys."""
+    """A document cut into chunks; ``keys`` are the chunks' content keys, ``header`` the ids that name it."""
 
     document: Document
     chunks: tuple[Chunk, ...]
     keys: tuple[bytes, ...]
+    header: tuple[int, ...]
 
     @property
     def num_tokens(self) -> int:
@@ -31,8 +34,16 @@ class PreparedDocument:
 
 
 @dataclass(frozen=True)
+class ChainLink:
+    """A run of tokens at its place in a prompt: a chunk, and in front of a document's first one its header."""
+
+    key: bytes
+    token_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class ChunkKeys:
-    """Makes content keys for one model and recipe."""
+    """Makes the keys of one model and recipe."""
 
     fingerprint: ModelFingerprint
     recipe: Recipe
@@ -40,6 +51,22 @@ class ChunkKeys:
     def key(self, token_ids: Sequence[int]) -> bytes:
         """The content key of a chunk's token ids."""
         return content_key(self.fingerprint.digest, self.recipe.digest, token_ids)
+
+    def chain(
+        self, preamble_key: bytes, documents: Iterable[tuple[tuple[int, ...], Sequence[Sequence[int]]]]
+    ) -> Iterator[ChainLink]:
+        """A link for each chunk of documents, given as header and chunks, that stand in this order behind a preamble.
+
+        Ends before a document that has no chunk.
+        """
+        parent = preamble_key
+        for header, chunks in documents:
+            if not chunks:
+                return
+            for place, chunk in enumerate(chunks):
+                token_ids = (*(() if place else header), *chunk)
+                parent = positional_key(parent, self.fingerprint.digest, self.recipe.digest, token_ids)
+                yield ChainLink(parent, token_ids)
 
 
 def preamble_key(fingerprint: ModelFingerprint, token_ids: Sequence[int], rope_variant: int) -> bytes:
@@ -50,7 +77,13 @@ def preamble_key(fingerprint: ModelFingerprint, token_ids: Sequence[int], rope_v
     return positional_key(b"", fingerprint.digest, bytes([rope_variant]) * 32, token_ids)
 
 
+def document_title(name: str, root: str) -> str:
+    """How a prompt's header names a document: by its path below the folder that was indexed."""
+    return os.path.relpath(name, root) if root and os.path.isabs(name) else name
+
+
 def prepare_document(document: Document, codec: TextCodec, keys: ChunkKeys) -> PreparedDocument:
     """Cut a document and name its chunks."""
     chunks = chunk_document(document.text, lambda text: TokenizedText(*codec.tokenize(text)))
-    return PreparedDocument(document, chunks, tuple(keys.key(chunk.token_ids) for chunk in chunks))
+    header = header_ids(codec, document_title(document.name, document.root))
+    return PreparedDocument(document, chunks, tuple(keys.key(chunk.token_ids) for chunk in chunks), header)

@@ -3,7 +3,7 @@
 from ..model.codec import TextCodec
 
 GENERIC_HEADER = "\n\nDocument\n\n"
-"""Stands before a document while it is encoded; in a prompt its name follows."""
+"""Stands before the fillers that a document is encoded behind; in a prompt a document's name follows."""
 
 
 def header_text(title: str) -> str:

@@ -64,6 +64,7 @@ class AskReport:
     strategy: str
     ratio: float | None
     verify: Verification | None
+    gate_s: float = 0.0
 
     @property
     def ttft_s(self) -> float:
@@ -81,7 +82,7 @@ class AskReport:
             "documents": [asdict(document) for document in self.documents],
             "tokens": asdict(self.tokens),
             "ttft": {"total_s": self.ttft_s, **{phase: self.phases.get(phase, 0.0) for phase in PHASES}},
-            "startup": {"import_s": self.import_s, "model_load_s": self.model_load_s},
+            "startup": {"import_s": self.import_s, "model_load_s": self.model_load_s, "gate_s": self.gate_s},
             "decode": {"tokens_per_s": self.decode_tokens_per_s},
             "repair": {"strategy": self.strategy, "ratio": self.ratio},
             "verify": None if self.verify is None else asdict(self.verify),

@@ -13,18 +13,23 @@ from ..kv.expand import expand_layer, groups_of_chunks
 from ..kv.layout import view_layer
 from ..model.cache import ScatterCache
 from ..model.load import LoadedModel
-from .encoding import layer_shape
 from .plan import PlacedChunk
 from .recipe import Recipe
+from .records import layer_shape
 
 
 @dataclass(frozen=True)
 class StoredChunk:
-    """A content hit: where it goes, under which key it is stored, and its header."""
+    """A chunk that was found: where it goes, under which key it is stored, and its header."""
 
     placed: PlacedChunk
     key: bytes
     header: ChunkHeader
+
+    @property
+    def positions(self) -> range:
+        """The record's places in the prompt, which end with the chunk: it may begin with a document's header."""
+        return range(self.placed.positions.stop - self.header.num_tokens, self.placed.positions.stop)
 
 
 def load_chunks(
@@ -37,10 +42,10 @@ def load_chunks(
     """
     if not chunks:
         return
-    places = torch.tensor([place for chunk in chunks for place in chunk.placed.positions], device=model.device)
+    places = torch.tensor([place for chunk in chunks for place in chunk.positions], device=model.device)
     cos, sin = (angles[places] for angles in model.rotary_angles(num_positions))
-    groups = groups_of_chunks([chunk.placed.num_tokens for chunk in chunks], recipe.group).to(model.device)
-    shapes = [layer_shape(model, recipe, chunk.placed.num_tokens) for chunk in chunks]
+    groups = groups_of_chunks([chunk.header.num_tokens for chunk in chunks], recipe.group).to(model.device)
+    shapes = [layer_shape(model, recipe, chunk.header.num_tokens) for chunk in chunks]
     staging = torch.empty(sum(shape.num_bytes for shape in shapes), dtype=torch.uint8)
     on_device = staging if model.device.type == "cpu" else staging.to(model.device)
     parts = torch.split(on_device, [shape.num_bytes for shape in shapes])

@@ -21,6 +21,7 @@ class IndexTally:
     num_reused_chunks: int = 0
     num_missing_tokens: int = 0
     tokens_encoded: int = 0
+    tokens_exact: int = 0
     bytes_written: int = 0
     seconds: float = 0.0
 
@@ -36,6 +37,7 @@ class IndexTally:
             self.changes["removed"] += 1
         elif isinstance(event, Encoded):
             self.tokens_encoded += event.num_tokens
+            self.tokens_exact += event.num_exact_tokens
         else:
             self._add_indexed(event)
 
@@ -66,6 +68,7 @@ class IndexTally:
             "documents": {**self.changes, "skipped": skipped},
             "chunks": {"new": self.num_new_chunks, "reused": self.num_reused_chunks},
             "tokens_encoded": self.tokens_encoded,
+            "tokens_exact": self.tokens_exact,
             "seconds": self.seconds,
             "tokens_per_s": self.tokens_encoded / self.seconds if self.seconds else 0.0,
             "bytes_written": self.bytes_written,

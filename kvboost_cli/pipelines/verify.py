@@ -34,16 +34,23 @@ class Reference:
 
 @dataclass(frozen=True)
 class Divergence:
-    """KL in nats and top-1 agreement of each step of the continuation, the first token's first."""
+    """Of each step of the continuation, the first token's first: KL in nats, whether the top tokens are the same,
+    and the largest difference between two logits."""
 
     kl: tuple[float, ...]
     agrees: tuple[bool, ...]
+    logit_differences: tuple[float, ...]
 
 
 def compute_reference(model: LoadedModel, prompt_ids: Sequence[int], max_tokens: int) -> Reference:
     """Full prefill, run once to warm up and once for the clock, then greedy decoding."""
+    full_prefill(model, torch.tensor([list(prompt_ids)], device=model.device))
+    return prefill_reference(model, prompt_ids, max_tokens)
+
+
+def prefill_reference(model: LoadedModel, prompt_ids: Sequence[int], max_tokens: int) -> Reference:
+    """The same without warming up: its time may hold what happens once."""
     ids = torch.tensor([list(prompt_ids)], device=model.device)
-    full_prefill(model, ids)
     model.synchronize()
     started = perf_counter()
     logits, prefilled = full_prefill(model, ids)
@@ -69,8 +76,8 @@ def measure_divergence(
         expected = forward_tokens(model, ids, positions, reference.kv, num_logits=len(positions))[0]
         actual = forward_tokens(model, ids, positions, kv, num_logits=len(positions))[0]
         steps.append(_compare(expected, actual))
-    kl, agrees = (torch.cat(part) for part in zip(*steps, strict=True))
-    return Divergence(tuple(kl.tolist()), tuple(agrees.tolist()))
+    kl, agrees, differences = (torch.cat(part) for part in zip(*steps, strict=True))
+    return Divergence(tuple(kl.tolist()), tuple(agrees.tolist()), tuple(differences.tolist()))
 
 
 def summarize(
@@ -94,11 +101,12 @@ def _blocks(token_ids: Sequence[int], start: int, model: LoadedModel) -> Iterato
         yield range(start + first, start + first + len(block)), torch.tensor([block], device=model.device)
 
 
-def _compare(expected: Tensor, actual: Tensor) -> tuple[Tensor, Tensor]:
-    """KL and top-1 agreement per row of logits [rows, vocabulary]."""
+def _compare(expected: Tensor, actual: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """KL, top-1 agreement and the largest difference per row of logits [rows, vocabulary]."""
     p, q = expected.float().log_softmax(-1), actual.float().log_softmax(-1)
     kl = (p.exp() * (p - q)).sum(-1).clamp_min(0.0)
-    return kl.cpu(), (expected.argmax(-1) == actual.argmax(-1)).cpu()
+    differences = (expected.float() - actual.float()).abs().amax(-1)
+    return kl.cpu(), (expected.argmax(-1) == actual.argmax(-1)).cpu(), differences.cpu()
 
 
 def _matched_prefix(expected: Sequence[int], actual: Sequence[int]) -> int:

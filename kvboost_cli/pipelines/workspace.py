@@ -14,7 +14,7 @@ from ..model.handle import ModelHandle
 from ..retrieval import SearchIndex
 from .fillers import META_NAME as FILLERS_NAME
 from .fillers import Filler, make_pool, pool_from_bytes, pool_to_bytes
-from .prepare import ChunkKeys
+from .prepare import ChainLink, ChunkKeys, PreparedDocument, preamble_key
 from .prompt import GENERIC_HEADER
 from .recipe import Recipe, make_recipe, recipe_from_facts
 from .searching import StoreSearch
@@ -40,6 +40,7 @@ class WorkspaceRequest:
     dtype: str
     bits: int | None = None
     contexts: int | None = None
+    exact: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -58,8 +59,27 @@ class Workspace:
 
     @cached_property
     def keys(self) -> ChunkKeys:
-        """Makes content keys of this model and recipe."""
+        """Makes keys of this model and recipe."""
         return ChunkKeys(self.handle.fingerprint, self.recipe)
+
+    @cached_property
+    def preamble(self) -> tuple[int, ...]:
+        """The store's own preamble, that of prompts without ``--system``; imports transformers."""
+        return self.handle.codec.frame(None).preamble
+
+    def chain(self, prepared: PreparedDocument) -> tuple[ChainLink, ...]:
+        """A document's links right behind the store's preamble, as far as exact KV of it is kept."""
+        if not self.recipe.exact:
+            return ()
+        parent = preamble_key(self.handle.fingerprint, self.preamble, rope_variant=0)
+        document = (prepared.header, [chunk.token_ids for chunk in prepared.chunks])
+        links, length = [], len(self.preamble)
+        for link in self.keys.chain(parent, [document]):
+            length += len(link.token_ids)
+            if length > self.handle.exact_positions:
+                break
+            links.append(link)
+        return tuple(links)
 
     def make_encoder(self, pool_documents: Callable[[], Iterable[tuple[str, Sequence[int]]]]) -> "Encoder":
         """An encoder for missing chunks; loads the model and with it torch.
@@ -73,7 +93,7 @@ class Workspace:
             self.handle.loaded,
             self.handle.fingerprint,
             self.recipe,
-            preamble=codec.frame(None).preamble,
+            preamble=self.preamble,
             separator=codec.token_ids(GENERIC_HEADER),
             pool=self.ensure_pool(pool_documents),
         )
@@ -131,7 +151,7 @@ def open_store(store_dir: Path, *, readonly: bool = False) -> ChunkStore:
 def _create(request: WorkspaceRequest, make_handle: MakeHandle) -> tuple[ChunkStore, ModelHandle, Recipe]:
     handle = make_handle(request.model, request.dtype)
     handle.require_supported()
-    recipe = make_recipe(request.bits, request.contexts, handle.head_dim)
+    recipe = make_recipe(request.bits, request.contexts, handle.head_dim, request.exact)
     identity = _identity(handle, recipe, request.model or handle.name)
     return ChunkStore.open_or_create(request.store_dir, identity), handle, recipe
 
@@ -149,12 +169,7 @@ def _match(
         if request.model is not None:
             raise
         raise ModelNotFound(f"the model that the store was built with is not there: {model}") from error
-    stored = recipe_from_facts(facts)
-    recipe = make_recipe(
-        stored.bits if request.bits is None else request.bits,
-        stored.contexts if request.contexts is None else request.contexts,
-        handle.head_dim,
-    )
+    recipe = _merged_recipe(request, recipe_from_facts(facts), handle.head_dim)
     wanted = _identity(handle, recipe, model)
     try:
         store.require_identity(wanted)
@@ -164,6 +179,16 @@ def _match(
         if not store.readonly:
             store.replace_identity(wanted)
     return handle, recipe
+
+
+def _merged_recipe(request: WorkspaceRequest, stored: Recipe, head_dim: int) -> Recipe:
+    """What the user set, and the store's own settings for the rest."""
+    return make_recipe(
+        stored.bits if request.bits is None else request.bits,
+        stored.contexts if request.contexts is None else request.contexts,
+        head_dim,
+        stored.exact if request.exact is None else request.exact,
+    )
 
 
 def _identity(handle: ModelHandle, recipe: Recipe, model: str) -> StoreIdentity:

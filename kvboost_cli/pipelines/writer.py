@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from store import ChunkRecord, DocumentEntry, MissingChunk, Snapshot
+from store import ChunkHeader, ChunkRecord, DocumentEntry, MissingChunk, Snapshot
 
-from .prepare import PreparedDocument
+from .prepare import ChainLink, PreparedDocument
 from .workspace import Workspace
 
 if TYPE_CHECKING:
@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Indexed:
-    """One document is done. ``change`` is added, updated or unchanged; ``was_read`` is false if its facts sufficed."""
+    """One document is done. ``change`` is added, updated or unchanged; ``was_read`` is false if its facts sufficed.
+
+    Chunks and tokens are those of content; positional records count among the bytes alone.
+    """
 
     name: str
     change: str
@@ -30,28 +33,47 @@ class Indexed:
 
 @dataclass(frozen=True)
 class Encoded:
-    """Tokens were encoded, of documents that are not stored yet: a sign of life within a long document."""
+    """Tokens were encoded, of documents that are not stored yet: a sign of life within a long document.
+
+    ``num_tokens`` are those of content chunks, ``num_exact_tokens`` those that were stored as exact.
+    """
 
     num_tokens: int
+    num_exact_tokens: int = 0
 
 
 @dataclass(frozen=True)
 class _Waiting:
-    """A prepared document, the keys that have no KV yet, and how many tokens those are."""
+    """A prepared document with its chain, and the content keys and links' keys that have no KV yet."""
 
     prepared: PreparedDocument
     missing: frozenset[bytes]
+    chain: tuple[ChainLink, ...]
+    missing_links: frozenset[bytes]
+
+    def lacking_only(self, key: bytes) -> "_Waiting":
+        """The same, with one key of either kind missing."""
+        keys = frozenset({key})
+        links = frozenset(link.key for link in self.chain)
+        return replace(self, missing=keys - links, missing_links=keys & links)
 
     @property
     def num_missing_tokens(self) -> int:
         sizes = {key: len(chunk.token_ids) for key, chunk in zip(self.prepared.keys, self.prepared.chunks, strict=True)}
         return sum(sizes[key] for key in self.missing)
 
+    @property
+    def num_waiting_tokens(self) -> int:
+        """Tokens whose KV is held in memory until all that waits is stored: of missing chunks and missing links."""
+        return self.num_missing_tokens + sum(
+            len(link.token_ids) for link in self.chain if link.key in self.missing_links
+        )
+
 
 class DocumentWriter:
     """Takes prepared documents one by one; on a GPU several share a batch, on a CPU each goes by itself.
 
-    The model is loaded with the first chunk that has to be encoded, so never for documents that have all.
+    The model is loaded with the first record that has to be encoded, so never for documents that have all.
     """
 
     def __init__(
@@ -61,7 +83,7 @@ class DocumentWriter:
         *,
         verify: bool = False,
     ) -> None:
-        """``pool_documents`` gives a new store its fillers; ``verify`` looks for damage in stored chunks."""
+        """``pool_documents`` gives a new store its fillers; ``verify`` looks for damage in stored records."""
         self._workspace, self._pool_documents, self._verify = workspace, pool_documents, verify
         self._waiting: list[_Waiting] = []
         self._encoder: Encoder | None = None
@@ -69,11 +91,12 @@ class DocumentWriter:
     def add(self, prepared: PreparedDocument, damaged: frozenset[bytes] = frozenset()) -> Iterator[Indexed | Encoded]:
         """Take a document; yields the events of those that were stored by now.
 
-        Chunks among ``damaged`` are encoded again although the store has a header for them.
+        Records among ``damaged`` are encoded again although the store has a header for them.
         """
-        self._waiting.append(_wait(self._workspace, prepared, damaged, verify=self._verify))
-        num_missing = sum(waiting.num_missing_tokens for waiting in self._waiting)
-        if not num_missing or num_missing >= self._loaded_encoder().batch_tokens:
+        chain = self._workspace.chain(prepared)
+        self._waiting.append(_wait(self._workspace, prepared, chain, damaged, verify=self._verify))
+        num_tokens = sum(waiting.num_waiting_tokens for waiting in self._waiting)
+        if not num_tokens or num_tokens >= self._loaded_encoder().batch_tokens:
             yield from self.flush()
 
     def flush(self) -> Iterator[Indexed | Encoded]:
@@ -85,12 +108,18 @@ class DocumentWriter:
             yield from self._store(item, records)
 
     def _encode(self, waiting: Sequence[_Waiting], records: dict[bytes, ChunkRecord]) -> Iterator[Encoded]:
-        """Add the records of all missing chunks to ``records``."""
-        if not any(item.missing for item in waiting):
+        """Add the records of all missing chunks and links to ``records``."""
+        if not any(item.missing or item.missing_links for item in waiting):
             return
-        for batch in self._loaded_encoder().encode((item.prepared, item.missing) for item in waiting):
+        encoder = self._loaded_encoder()
+        for batch in encoder.encode((item.prepared, item.missing) for item in waiting):
             records.update((record.key, record) for record in batch)
             yield Encoded(sum(record.header.num_tokens for record in batch))
+        for item in waiting:
+            if item.missing_links:
+                for batch in encoder.encode_chain(item.chain, item.missing_links):
+                    records.update((record.key, record) for record in batch)
+                    yield Encoded(0, sum(record.header.num_tokens for record in batch))
 
     def _loaded_encoder(self) -> "Encoder":
         if self._encoder is None:
@@ -105,44 +134,57 @@ class DocumentWriter:
         indexed = _describe(self._workspace, item)
         # the search index first: a document in the store can then always be found
         self._workspace.search.replace_document(document.name, document.content_hash, item.prepared.chunk_texts)
-        entry = _entry(item.prepared, self._workspace.recipe.digest.hex())
+        entry = _entry(item, self._workspace.recipe.digest.hex())
+        missing = item.missing | item.missing_links
         while True:
             try:
-                num_bytes = self._workspace.store.put_document(entry, [records[key] for key in item.missing])
+                num_bytes = self._workspace.store.put_document(entry, [records[key] for key in missing])
                 break
             except MissingChunk as error:  # dropped with the last other document that had it, since we looked
-                yield from self._encode([replace(item, missing=frozenset({error.key}))], records)
-                item = replace(item, missing=item.missing | {error.key})
+                yield from self._encode([item.lacking_only(error.key)], records)
+                missing |= {error.key}
         yield replace(indexed, bytes_written=num_bytes)
 
 
 class DocumentPreview:
-    """Tells what ``DocumentWriter`` would do, without a model and without writing."""
+    """Tells what ``DocumentWriter`` would do about chunks, without a model and without writing."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
 
     def add(self, prepared: PreparedDocument) -> Iterator[Indexed]:
         """The event that storing the document would give."""
-        yield _describe(self._workspace, _wait(self._workspace, prepared, frozenset(), verify=False))
+        yield _describe(self._workspace, _wait(self._workspace, prepared, (), frozenset(), verify=False))
 
     def flush(self) -> Iterator[Indexed]:
         """Nothing waits."""
         return iter(())
 
 
-def _wait(workspace: Workspace, prepared: PreparedDocument, damaged: frozenset[bytes], *, verify: bool) -> _Waiting:
-    keys = frozenset(prepared.keys)
+def _wait(
+    workspace: Workspace,
+    prepared: PreparedDocument,
+    chain: tuple[ChainLink, ...],
+    damaged: frozenset[bytes],
+    *,
+    verify: bool,
+) -> _Waiting:
+    keys, links = frozenset(prepared.keys), frozenset(link.key for link in chain)
     with workspace.store.snapshot() as snapshot:
         missing = frozenset(snapshot.missing(prepared.keys)) | (damaged & keys)
+        missing_links = frozenset(snapshot.missing_positions([*links])) | (damaged & links)
         if verify:
-            missing |= {key for key in keys - missing if _is_unsound(snapshot, key)}
-    return _Waiting(prepared, missing)
+            missing |= _unsound(snapshot, keys - missing, snapshot.header)
+            missing_links |= _unsound(snapshot, links - missing_links, snapshot.position_header)
+    return _Waiting(prepared, missing, chain, missing_links)
 
 
-def _is_unsound(snapshot: Snapshot, key: bytes) -> bool:
-    header = snapshot.header(key)
-    return header is None or not snapshot.verify(key, header)
+def _unsound(
+    snapshot: Snapshot, keys: Iterable[bytes], header_of: Callable[[bytes], ChunkHeader | None]
+) -> frozenset[bytes]:
+    """The keys whose records have a layer that is damaged."""
+    headers = {key: header_of(key) for key in keys}
+    return frozenset(key for key, header in headers.items() if header is None or not snapshot.verify(key, header))
 
 
 def _describe(workspace: Workspace, item: _Waiting) -> Indexed:
@@ -159,8 +201,8 @@ def _describe(workspace: Workspace, item: _Waiting) -> Indexed:
     )
 
 
-def _entry(prepared: PreparedDocument, recipe: str) -> DocumentEntry:
-    document = prepared.document
+def _entry(item: _Waiting, recipe: str) -> DocumentEntry:
+    prepared, document = item.prepared, item.prepared.document
     return DocumentEntry(
         name=document.name,
         root=document.root,
@@ -172,6 +214,7 @@ def _entry(prepared: PreparedDocument, recipe: str) -> DocumentEntry:
         num_tokens=prepared.num_tokens,
         chunk_keys=prepared.keys,
         indexed_at=time.time(),
+        position_keys=tuple(link.key for link in item.chain),
     )
 
 

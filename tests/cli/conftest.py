@@ -9,12 +9,13 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "model"))
 sys.path.insert(0, str(Path(__file__).parent))
 
 from desks import Desk
-from tiny_models import save_tiny
+from tiny_models import CONFIGS, make_model, save_tiny, save_tokenizer
 
 HANDBOOK = Path(__file__).parents[2] / "examples" / "handbook"
 
@@ -27,12 +28,13 @@ def model_dirs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 @pytest.fixture(scope="session")
-def stocked(tmp_path_factory: pytest.TempPathFactory, model_dirs: tuple[Path, Path]) -> Desk:
+def stocked(tmp_path_factory: pytest.TempPathFactory, model_dirs: tuple[Path, Path], shared_cache: Path) -> Desk:
     """The handbook, indexed once."""
     root = tmp_path_factory.mktemp("stocked")
     docs = Path(shutil.copytree(HANDBOOK, root / "docs"))
     env = {name: value for name, value in os.environ.items() if not name.startswith("KVBOOST_")}
-    env |= {f"XDG_{kind}_HOME": str(root / kind.lower()) for kind in ("DATA", "CONFIG", "CACHE")}
+    env |= {f"XDG_{kind}_HOME": str(root / kind.lower()) for kind in ("DATA", "CONFIG")}
+    env |= {"XDG_CACHE_HOME": str(shared_cache)}
     env |= {"NO_COLOR": "1", "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
     env |= {"KVBOOST_MODEL": str(model_dirs[0]), "KVBOOST_STORE": str(root / "store"), "KVBOOST_MAX_TOKENS": "3"}
     desk = Desk(root, docs, root / "store", env)
@@ -52,3 +54,20 @@ def desk(stocked: Desk, tmp_path: Path) -> Desk:
 def bare_desk(stocked: Desk, tmp_path: Path) -> Desk:
     """A desk whose store does not exist yet."""
     return Desk(tmp_path, stocked.docs, tmp_path / "store", stocked.env | {"KVBOOST_STORE": str(tmp_path / "store")})
+
+
+@pytest.fixture(scope="session")
+def failing(stocked: Desk, tmp_path_factory: pytest.TempPathFactory) -> Desk:
+    """A desk with a model whose distributions are so sharp that any other context garbles them; nothing is indexed."""
+    root = tmp_path_factory.mktemp("failing")
+    module = make_model(CONFIGS["llama"]())
+    with torch.no_grad():
+        module.get_output_embeddings().weight.mul_(60)
+    module.save_pretrained(root / "model")
+    save_tokenizer(root / "model")
+    docs = root / "docs"
+    docs.mkdir()
+    for name in ("access.md", "on-call.md"):
+        shutil.copy(stocked.docs / name, docs)
+    changes = {"KVBOOST_MODEL": str(root / "model"), "KVBOOST_STORE": str(root / "store")}
+    return Desk(root, docs, root / "store", stocked.env | changes)

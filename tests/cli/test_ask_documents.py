@@ -15,12 +15,12 @@ def asked(told: Any) -> list[tuple[str, str]]:
 
 def test_the_order_of_the_flags_is_the_order_of_the_prompt_even_twice_the_same(desk: Desk) -> None:
     told = desk.facts("ask", QUESTION, "-d", "reviews.md", "-d", desk.docs / "access.md", "-d", "docs/reviews.md")
-    assert asked(told) == [("reviews.md", "content"), ("access.md", "content"), ("reviews.md", "content")]
+    assert asked(told) == [("reviews.md", "exact"), ("access.md", "content"), ("reviews.md", "content")]
 
 
 def test_search_picks_the_documents_for_a_question_from_standard_input(desk: Desk) -> None:
     told = desk.facts("ask", "-", "--top-k", "2", stdin=b"Who is on call \xff at night?\n")
-    assert asked(told)[0] == ("on-call.md", "content")
+    assert asked(told)[0] == ("on-call.md", "exact")
     assert len(told["documents"]) == 2
 
 
@@ -29,7 +29,7 @@ def test_an_unindexed_file_is_answered_about_and_kept(desk: Desk) -> None:
     first = desk.facts("ask", QUESTION, "-d", "new.md")
     assert asked(first) == [("new.md", "miss")]
     assert desk.facts("stats")["documents"] == 9
-    assert asked(desk.facts("ask", QUESTION, "-d", "new.md")) == [("new.md", "content")]
+    assert asked(desk.facts("ask", QUESTION, "-d", "new.md")) == [("new.md", "exact")]
     file.write_text(prose(2))
     changed = desk.facts("ask", QUESTION, "-d", "new.md")
     assert asked(changed) == [("new.md", "miss")]

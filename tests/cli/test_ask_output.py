@@ -9,7 +9,7 @@ from desks import ESCAPE, Desk
 
 QUESTION = "Who is on call, and when is the week handed over?"
 REPORT = re.compile(
-    r"time to first token.*\ntokens: .* exact \+ .* reused \+ .* repaired \(selective\) \+ .* prefilled", re.DOTALL
+    r"time to first token.*\ntokens: .* exact \+ .* reused \+ .* repaired \(question\) \+ .* prefilled", re.DOTALL
 )
 NUMBER = (int, float)
 ASK: dict[str, Any] = {
@@ -19,7 +19,7 @@ ASK: dict[str, Any] = {
     "ttft": dict.fromkeys(
         ("total_s", "tokenize_s", "lookup_s", "load_s", "encode_missing_s", "repair_s", "first_token_s"), float
     ),
-    "startup": {"import_s": float, "model_load_s": float},
+    "startup": dict.fromkeys(("import_s", "model_load_s", "gate_s"), float),
     "decode": {"tokens_per_s": (float, type(None))},
     "repair": {"strategy": str, "ratio": (float, type(None))},
     "verify": type(None),
@@ -33,7 +33,12 @@ STATS = {
     "chunks": int, "tokens": int, "bytes_per_token": NUMBER,
     "models": [{"name": str, "fingerprint": str, "recipe": dict}],
     "asks": dict.fromkeys(("count", "exact", "content", "miss"), int),
-    "ttft": dict.fromkeys(("p50_s", "p95_s"), (float, type(None))), "fidelity": dict,
+    "ttft": dict.fromkeys(("p50_s", "p95_s"), (float, type(None))),
+    "fidelity": {
+        "passed": bool, "reason": type(None), "machinery_passed": bool, "machinery_kl": float,
+        "machinery_max_logit_diff": float, "repair": str, "kl_mean": float, "kl_first": float, "top1_agreement": float,
+        "model": str, "recipe": str, "machine": str, "at": float, "seconds": float,
+    },
 }  # fmt: skip
 
 
@@ -49,7 +54,7 @@ def assert_shape(value: Any, shape: Any, place: str = "") -> None:
             assert_shape(item, shape[0], f"{place}[]")
     else:
         assert isinstance(value, shape), f"{place}: {value!r}"
-        assert not isinstance(value, bool), place
+        assert isinstance(value, bool) == (shape is bool), place
 
 
 def assert_sums(told: Any) -> None:
@@ -64,13 +69,13 @@ def test_json_has_the_documented_keys_types_and_sums(desk: Desk) -> None:
     told = desk.facts("ask", QUESTION, "-d", "on-call.md", "-d", "access.md", "--ratio", "0.1")
     assert_shape(told, ASK)
     assert_sums(told)
-    assert told["repair"] == {"strategy": "selective", "ratio": 0.1}
+    assert told["repair"] == {"strategy": "question", "ratio": 0.1}
     assert told["tokens"]["repaired"] > 0
     assert told["tokens"]["generated"] == 3
     assert told["finish_reason"] == "length"
     stats = desk.facts("stats")
     assert_shape(stats, STATS)
-    assert (stats["documents"], stats["asks"]) == (8, {"count": 1, "exact": 0, "content": 2, "miss": 0})
+    assert (stats["documents"], stats["asks"]) == (8, {"count": 1, "exact": 1, "content": 1, "miss": 0})
     assert stats["ttft"]["p50_s"] == pytest.approx(told["ttft"]["total_s"])
 
 

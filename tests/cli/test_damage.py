@@ -42,8 +42,8 @@ def test_damaged_records_are_computed_with_the_prompt_and_stored_anew(desk: Desk
     assert damage_large_values(desk.store / "data.mdb") > 10
     args = ("ask", QUESTION, "-d", str(desk.docs / "on-call.md"))
     first, second = desk.facts(*args), desk.facts(*args)
-    assert [told["documents"][0]["hit"] for told in (first, second)] == ["miss", "content"]
-    assert first["tokens"]["reused"] < second["tokens"]["reused"]
+    assert [told["documents"][0]["hit"] for told in (first, second)] == ["miss", "exact"]
+    assert first["tokens"]["exact"] < second["tokens"]["exact"]
 
 
 def damage_large_values(path: Path) -> int:

@@ -47,6 +47,10 @@ def test_only_changed_chunks_are_encoded_and_a_renamed_file_has_none(desk: Desk)
     renamed = desk.facts("index", "notes", "--prune")
     assert (renamed["documents"]["added"], renamed["documents"]["removed"]) == (1, 1)
     assert (renamed["chunks"]["new"], renamed["tokens_encoded"]) == (0, 0)
+    file.with_name("renamed.md").rename(file)
+    shown = desk.run("index", "notes").stdout
+    assert re.search(r"^exact behind the preamble: .* tokens\nwritten: \d+\.\d MB$", shown, re.MULTILINE)
+    assert "encoded: " not in shown
 
 
 def test_prune_removes_what_is_gone_below_its_paths_and_nothing_else(desk: Desk) -> None:

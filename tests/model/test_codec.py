@@ -17,6 +17,12 @@ LLAMA3_LIKE = (
     "{{ bos_token }}{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\n\n' + m['content'] | trim "
     "+ '<|im_end|>' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n\n' }}{% endif %}"
 )
+# As Llama 3.2's: it tells the date, and has one of its own for programs that do not.
+DATED = (
+    "{% if strftime_now is defined %}{% set today = strftime_now('%d %b %Y') %}{% else %}"
+    "{% set today = '26 Jul 2024' %}{% endif %}<|im_start|>system\nToday Date: {{ today }}<|im_end|>"
+    "{% for m in messages %}{{ m['content'] }}{% endfor %}"
+)
 USER_ONLY = "{% for m in messages if m['role'] == 'user' %}<|im_start|>{{ m['content'] }}<|im_end|>{% endfor %}"
 QUESTION = "What is a cache?"
 
@@ -47,7 +53,7 @@ def spliced(codec: TextCodec, system: str | None, question: str) -> list[int]:
     return [*frame.preamble, *codec.token_ids(question), *frame.closing]
 
 
-@pytest.mark.parametrize("template", [CHATML, LLAMA3_LIKE])
+@pytest.mark.parametrize("template", [CHATML, LLAMA3_LIKE, "\n" + CHATML, "  " + CHATML, " \n  text\n" + CHATML])
 @pytest.mark.parametrize("system", [None, "You are terse."])
 def test_a_spliced_prompt_is_that_of_the_chat_template(tmp_path: Path, template: str, system: str | None) -> None:
     codec = codec_with(tmp_path, template, bos_token="<|endoftext|>")
@@ -106,6 +112,11 @@ def test_a_template_without_a_place_for_a_system_message_is_refused_only_if_one_
 def test_a_template_that_cannot_be_split_is_refused(tmp_path: Path, template: str, fact: str) -> None:
     with pytest.raises(ModelUnsupported, match=fact):
         codec_with(tmp_path, template, bos_token="<|endoftext|>").frame(None)
+
+
+def test_a_template_that_tells_the_date_gives_the_same_preamble_every_day(tmp_path: Path) -> None:
+    codec = codec_with(tmp_path, DATED)
+    assert codec.frame(None).preamble == (1, *codec.token_ids("system\nToday Date: 26 Jul 2024"), 2)
 
 
 def test_without_a_template_the_frame_is_bos_alone(tmp_path: Path) -> None:

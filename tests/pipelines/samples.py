@@ -11,11 +11,13 @@ import torch
 from torch import Tensor
 
 from kvboost_cli.model.handle import ModelHandle
-from kvboost_cli.pipelines.asking import Answer, AskRequest, start_answer
+from kvboost_cli.pipelines.asking import Answer, AskRequest, Stitched, start_answer
 from kvboost_cli.pipelines.finishing import write_back
 from kvboost_cli.pipelines.indexing import IndexEvent, IndexRequest, index_documents
+from kvboost_cli.pipelines.plan import Hit
 from kvboost_cli.pipelines.tally import IndexTally
 from kvboost_cli.pipelines.workspace import Workspace, WorkspaceRequest, open_workspace
+from store import DocumentEntry
 
 WORDS = [
     "valley", "river", "bench", "tool", "cache", "token", "mirror", "garden", "signal", "ladder", "harbour",
@@ -47,6 +49,7 @@ class Desk:
     model_dir: Path
     bits: int | None = None
     contexts: int | None = None
+    exact: bool | None = None
     handles: dict[str, ModelHandle] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -73,7 +76,9 @@ class Desk:
     @contextmanager
     def workspace(self, *, create: bool = True, force: bool = False) -> Iterator[Workspace]:
         """The store, made if there is none, in fp32."""
-        request = WorkspaceRequest(self.root / "store", str(self.model_dir), "float32", self.bits, self.contexts)
+        request = WorkspaceRequest(
+            self.root / "store", str(self.model_dir), "float32", self.bits, self.contexts, self.exact
+        )
         with open_workspace(request, self._handle, create=create, force=force) as workspace:
             yield workspace
 
@@ -91,12 +96,19 @@ class Desk:
     def damage(self, key: bytes, layer: int | None = None, database: str = "chunks") -> None:
         """Flip a bit in a record's header, or in a layer of it, behind the store's back."""
         place = key if layer is None else key + layer.to_bytes(2, "big")
-        with lmdb.open(str(self.root / "store"), map_size=1 << 30, max_dbs=7, create=False) as environment:
+        with lmdb.open(str(self.root / "store"), map_size=1 << 30, max_dbs=8, create=False) as environment:
             handle = environment.open_db(database.encode(), create=False)
             with environment.begin(write=True, db=handle) as transaction:
                 data = bytearray(transaction.get(place))
                 data[len(data) // 2] ^= 0x40
                 transaction.put(place, bytes(data))
+
+    def entry(self, name: str | Path) -> DocumentEntry:
+        """What the store knows of a document."""
+        with self.workspace() as workspace, workspace.store.snapshot() as snapshot:
+            entry = snapshot.document(str(name))
+        assert entry is not None
+        return entry
 
     def names(self) -> list[str]:
         """The stored documents, by their place below the folder of documents."""
@@ -105,6 +117,11 @@ class Desk:
         with self.workspace() as workspace:
             assert sorted(workspace.search.document_hashes()) == sorted(names)
         return sorted(name.removeprefix(f"{self.docs}/") for name in names)
+
+
+def hit_kinds(stitched: Stitched) -> list[set[Hit]]:
+    """The kinds of hits of each document's chunks."""
+    return [{chunk.hit for chunk in segment.chunks} for segment in stitched.plan.segments]
 
 
 def first_logits(workspace: Workspace, request: AskRequest) -> Tensor:
@@ -120,12 +137,12 @@ def ask_and_keep(workspace: Workspace, request: AskRequest) -> Answer:
     return answer
 
 
-def reference_logits(workspace: Workspace, prompt_ids: Sequence[int]) -> Tensor:
-    """The last position's logits by plain transformers, loaded anew with its eager attention."""
+def reference_logits(workspace: Workspace, prompt_ids: Sequence[int], attention: str = "eager") -> Tensor:
+    """The last position's logits by plain transformers, loaded anew, with an attention of its own."""
     from transformers import AutoModelForCausalLM
 
     module = AutoModelForCausalLM.from_pretrained(
-        workspace.handle.path, dtype=torch.float32, attn_implementation="eager"
+        workspace.handle.path, dtype=torch.float32, attn_implementation=attention
     )
     with torch.inference_mode():
         logits: Tensor = module(input_ids=torch.tensor([list(prompt_ids)])).logits[0, -1]

@@ -1,4 +1,7 @@
-"""Damage in the store is a miss: the answer is as if the record were absent, and the record is rebuilt."""
+"""Damage in a chunk is a miss: the answer is as if the record were absent, and the record is rebuilt.
+
+The stores here have no exact KV of documents; test_exact_damage has those that do.
+"""
 
 from pathlib import Path
 
@@ -17,6 +20,7 @@ TOLERANCE = {"atol": 1e-4, "rtol": 0}
 @pytest.fixture
 def path(desk: Desk) -> Path:
     """An indexed document of several chunks."""
+    desk.exact = False
     path = desk.write("a.md", make_text(1))
     desk.index()
     return path
@@ -105,6 +109,7 @@ def test_a_damaged_preamble_is_computed_and_rebuilt(desk: Desk, path: Path, laye
 
 def test_damage_in_a_text_that_came_from_standard_input_does_not_spoil_the_answer(desk: Desk) -> None:
     """There is no file to read it from again, but its token ids are in the headers."""
+    desk.exact = False
     desk.index(listed=(), text_document=document_from_text("stdin", make_text(1)))
     key = chunk_keys(desk, "stdin")[0]
     desk.damage(key, 0)

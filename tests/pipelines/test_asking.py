@@ -41,7 +41,7 @@ def stored_headers(desk: Desk, path: Path) -> list[ChunkHeader | None]:
 def test_one_document_with_all_its_tokens_repaired_gives_full_prefills_logits(
     desk: Desk, bits: int, contexts: int
 ) -> None:
-    desk.bits, desk.contexts = bits, contexts
+    desk.bits, desk.contexts, desk.exact = bits, contexts, False
     path = desk.write("a.md", make_text(1))
     desk.index()
     with desk.workspace() as workspace:
@@ -94,7 +94,7 @@ def test_misses_are_written_back_and_hit_the_next_time(desk: Desk) -> None:
         first = ask_and_keep(workspace, ask_request(path))
         assert hits(first.stitched.plan.chunks) == {Hit.MISS}
         again = ask_and_keep(workspace, ask_request(path))
-        assert hits(again.stitched.plan.chunks) == {Hit.CONTENT}
+        assert hits(again.stitched.plan.chunks) == {Hit.EXACT}
         assert again.stitched.plan.preamble_hit is Hit.EXACT
         assert list(workspace.search.document_hashes()) == [str(path)]
     assert desk.names() == ["a.md"]
@@ -122,7 +122,7 @@ def test_a_file_that_changed_since_it_was_indexed_is_not_served_stale(desk: Desk
         assert tuple(text_ids) == workspace.handle.codec.token_ids(make_text(2, num_paragraphs=3))
         expected = reference_logits(workspace, stitched.prompt.token_ids)
         torch.testing.assert_close(stitched.logits, expected, **TOLERANCE)
-        assert hits(start_answer(workspace, ask_request(path)).stitched.plan.chunks) == {Hit.CONTENT}
+        assert hits(start_answer(workspace, ask_request(path)).stitched.plan.chunks) == {Hit.EXACT}
 
 
 def test_a_file_that_is_gone_is_told(desk: Desk) -> None:
@@ -144,7 +144,7 @@ def test_a_record_of_other_token_ids_is_no_hit(desk: Desk) -> None:
         document = replace(prompt.documents[0], chunks=(forged, *prompt.chunks[1:]))
         with workspace.store.snapshot() as snapshot:
             for asked, is_hit in ((prompt, True), (replace(prompt, documents=(document,)), False)):
-                found = find_stored(snapshot, asked, workspace.handle.fingerprint, 0, ())
+                found = find_stored(snapshot, asked, workspace.keys, 0, ())
                 assert (found.chunks[0] is not None) is is_hit
                 assert None not in found.chunks[1:]
 
@@ -159,7 +159,9 @@ def test_the_order_of_names_is_the_order_in_the_prompt(desk: Desk) -> None:
             text = workspace.handle.codec.text(stitched.prompt.token_ids)
             bodies = [text.index(make_text(place, 2), 1) for place in dict.fromkeys(order)]
             assert bodies == sorted(bodies)
-            assert hits(stitched.plan.chunks) == {Hit.CONTENT}
+            first, *others = stitched.plan.segments
+            assert hits(first.chunks) == {Hit.EXACT}
+            assert all(hits(segment.chunks) == {Hit.CONTENT} for segment in others)
 
 
 def test_a_document_is_named_by_path_or_by_the_end_of_its_path(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,4 +223,4 @@ def test_a_stored_text_from_standard_input_can_be_asked(desk: Desk) -> None:
     desk.index(listed=(), text_document=document_from_text("stdin", make_text(1)))
     with desk.workspace() as workspace:
         stitched = ask_and_keep(workspace, ask_request("stdin")).stitched
-    assert hits(stitched.plan.chunks) == {Hit.CONTENT}
+    assert hits(stitched.plan.chunks) == {Hit.EXACT}

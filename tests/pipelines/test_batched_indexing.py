@@ -8,6 +8,7 @@ from samples import Desk, make_text
 from tiny_models import TinyModels
 
 from kvboost_cli.pipelines.encoding import Encoder
+from kvboost_cli.pipelines.writer import Encoded
 
 # fp32 in another order of sums, over keys that have been turned and turned back
 TOLERANCE = {"atol": 1e-4, "rtol": 0}
@@ -51,3 +52,23 @@ def test_batches_change_nothing(
     for key, layers in expected.items():
         for layer, other in zip(layers, actual[key], strict=True):
             numpy.testing.assert_allclose(other, layer, **TOLERANCE)
+
+
+def test_renamed_documents_do_not_wait_for_one_with_a_few_new_tokens(
+    tiny_models: TinyModels, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They lack exact KV alone, which is held in memory until they are stored."""
+    desk = Desk(tmp_path, tiny_models.path("llama"))
+    paths = [desk.write(f"old{number}.md", make_text(number, 2)) for number in range(10)]
+    desk.index()
+    for path in paths:
+        path.rename(path.with_name(path.name.replace("old", "renamed")))
+    desk.write("first.md", "A few new tokens.\n")
+    monkeypatch.setattr(Encoder, "batch_tokens", 1000)
+    tally, events = desk.index()
+    held, most = 0, 0
+    for event in events:
+        held = held + event.num_tokens + event.num_exact_tokens if isinstance(event, Encoded) else 0
+        most = max(most, held)
+    assert (tally.changes["added"], tally.num_new_chunks) == (11, 1)
+    assert 1000 <= most < 2000 < tally.tokens_exact

@@ -1,5 +1,6 @@
 """Windows, excerpts, fillers, recipes and the stopwatch: pure functions that decide what is run."""
 
+import json
 import time
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
@@ -15,7 +16,7 @@ from kvboost_cli.pipelines.fillers import (
     NEUTRAL_TEXTS,
     POOL_SIZE,
     Filler,
-    choose_fillers,
+    choose_contexts,
     make_pool,
     pool_from_bytes,
     pool_to_bytes,
@@ -101,29 +102,37 @@ def test_every_filler_has_the_same_length(documents: Sequence[tuple[str, list[in
     assert pool_from_bytes(pool_to_bytes(pool)) == pool
 
 
-@given(COLLECTIONS, st.integers(0, 6), st.data())
-def test_fillers_are_never_the_documents_own_text(
-    documents: Sequence[tuple[str, list[int]]], count: int, data: st.DataObject
+@given(COLLECTIONS, st.integers(0, 6), st.integers(1, 3), st.data())
+def test_contexts_are_never_the_documents_own_text(
+    documents: Sequence[tuple[str, list[int]]], count: int, num_fillers: int, data: st.DataObject
 ) -> None:
     pool = make_pool(documents, 100, spell)
     content_hash = data.draw(st.sampled_from([*(source for source, _ in documents), "another"]))
-    chosen = choose_fillers(content_hash, pool, count)
-    assert len(chosen) == count
-    assert content_hash not in {filler.source for filler in chosen}
-    assert chosen == choose_fillers(content_hash, pool, count)
+    chosen = choose_contexts(content_hash, pool, count, num_fillers)
+    assert [len(context) for context in chosen] == [num_fillers] * count
+    assert content_hash not in {filler.source for context in chosen for filler in context}
+    assert all(len(set(context)) == num_fillers for context in chosen), "no filler stands behind itself"
+    assert chosen == choose_contexts(content_hash, pool, count, num_fillers)
     others = {filler.source for filler in pool} - {content_hash}
-    assert len(set(chosen)) == min(count, len(others)), "no filler comes twice while there are others"
+    assert len(set(chosen)) == min(count, len(others)), "no context comes twice while there are others"
+
+
+def sources(contexts: Sequence[Sequence[Filler]]) -> list[list[str]]:
+    return [[filler.source for filler in context] for context in contexts]
 
 
 def test_the_collection_comes_before_neutral_text() -> None:
     pool = make_pool([("a", range(50)), ("b", range(50))], 50, spell)
-    assert {filler.source for filler in choose_fillers("c", pool, 2)} == {"a", "b"}
-    assert [filler.source[:8] for filler in choose_fillers("a", pool, 3)] == ["b", "neutral-", "neutral-"]
+    assert sorted(sources(choose_contexts("c", pool, 2, 2))) == [["a", "b"], ["b", "neutral-0"]]
+    assert sources(choose_contexts("a", pool, 1, 2)) == [["b", "neutral-0"]]
+    assert sources(choose_contexts("a", pool, 2, 1))[1][0].startswith("neutral-")
 
 
-def test_documents_differ_in_their_fillers() -> None:
+def test_documents_differ_in_their_contexts_but_share_them() -> None:
     pool = [Filler(str(index), (index,)) for index in range(POOL_SIZE)]
-    assert len({choose_fillers(f"document {index}", pool, 2) for index in range(40)}) > 10
+    chosen = [choose_contexts(f"document {index}", pool, 2, 2) for index in range(40)]
+    assert len(set(chosen)) > 10
+    assert len({context for contexts in chosen for context in contexts}) == POOL_SIZE
 
 
 def test_phases_sum_to_the_whole_time_and_the_device_is_waited_for() -> None:
@@ -144,10 +153,14 @@ def test_phases_sum_to_the_whole_time_and_the_device_is_waited_for() -> None:
 
 def test_a_recipe_survives_the_store_and_changes_with_any_setting() -> None:
     recipe = make_recipe(None, None, 64)
-    assert recipe == Recipe(bits=8, group=32, contexts=2)
-    assert recipe_from_facts(recipe.facts) == recipe
-    others = [make_recipe(4, None, 64), make_recipe(None, 0, 64), make_recipe(None, None, 16), recipe.unquantized]
-    assert len({recipe.digest, *(other.digest for other in others)}) == 5
+    assert recipe == Recipe(bits=8, group=32, contexts=2, exact=True)
+    bare = make_recipe(None, None, 64, exact=False)
+    for one in (recipe, bare):
+        facts = json.loads(json.dumps(one.facts))
+        assert recipe_from_facts(facts) == one
+        assert recipe_from_facts(facts).digest == one.digest
+    others = [make_recipe(4, None, 64), make_recipe(None, 0, 64), make_recipe(None, None, 16), recipe.unquantized, bare]
+    assert len({recipe.digest, *(other.digest for other in others)}) == 6
 
 
 @pytest.mark.parametrize(("head_dim", "group"), [(64, 32), (96, 32), (80, 16), (72, 8)])

@@ -31,7 +31,7 @@ def _two_threads() -> Iterator[None]:
 @pytest.fixture
 def real_desk(default_model_dir: Path, tmp_path: Path) -> Desk:
     """Three passages of this project's own pages, encoded alone in fp32."""
-    desk = Desk(tmp_path, default_model_dir, contexts=0)
+    desk = Desk(tmp_path, default_model_dir, contexts=0, exact=False)
     for name in ("CONTRIBUTING.md", "LICENSE", "pyproject.toml"):
         desk.write(name, (ROOT / name).read_text()[:500])
     desk.index()

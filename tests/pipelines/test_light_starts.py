@@ -39,6 +39,8 @@ def run_index(desk: Desk, *, prune: bool = False, dry_run: bool = False) -> tupl
 
 @pytest.fixture
 def indexed(desk: Desk) -> Desk:
+    """Two documents without exact KV, which a rename would make anew."""
+    desk.exact = False
     for name in ("a.md", "b.md"):
         desk.write(name, make_text(len(name), 2))
     desk.index()

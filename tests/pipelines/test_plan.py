@@ -7,11 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvboost_cli.pipelines.plan import Hit, SegmentSizes, StitchPlan, plan_stitch
-from kvboost_cli.pipelines.repair import DEFAULT_HEAD_TOKENS, repair_none, repair_selective
+from kvboost_cli.pipelines.repairs.heads import DEFAULT_HEAD_TOKENS, choose_heads
 from kvboost_cli.pipelines.report import count_tokens
 
 HITS = st.sampled_from(Hit)
-CHOICES = {"none": repair_none, "selective": repair_selective}
 
 
 @st.composite
@@ -65,10 +64,23 @@ def test_fresh_reused_exact_and_tail_make_up_the_prompt(plan: StitchPlan) -> Non
 
 
 @given(PLANS)
-def test_headers_and_tail_are_never_reused(plan: StitchPlan) -> None:
-    reused = {*plan.positions_with(Hit.CONTENT), *plan.positions_with(Hit.EXACT)}
+def test_the_tail_is_never_reused_and_a_header_only_with_an_exact_chunk_behind_it(plan: StitchPlan) -> None:
+    exact = set(plan.positions_with(Hit.EXACT))
+    reused = {*plan.positions_with(Hit.CONTENT), *exact}
     assert not reused.intersection(plan.tail)
-    assert not any(reused.intersection(segment.header) for segment in plan.segments)
+    for segment in plan.segments:
+        if segment.chunks and segment.chunks[0].hit is Hit.EXACT:
+            assert exact.issuperset(segment.header)
+        else:
+            assert not reused.intersection(segment.header)
+
+
+def test_an_exact_header_is_not_computed() -> None:
+    plan = plan_stitch(3, Hit.EXACT, [one_document(5, 4, hit=Hit.EXACT), one_document(6)], 2)
+    assert plan.positions_with(Hit.EXACT) == list(range(14))
+    assert plan.fresh_positions() == [14, 15]
+    counts = count_tokens(plan, 0, 0)
+    assert (counts.exact, counts.reused, counts.prefilled) == (14, 6, 4)
 
 
 def test_seams_stand_where_a_chunk_does_not_follow_its_predecessor() -> None:
@@ -76,64 +88,59 @@ def test_seams_stand_where_a_chunk_does_not_follow_its_predecessor() -> None:
     assert [segment.seams for segment in plan.segments] == [(23, 33), ()]
 
 
-@given(PLANS, RATIOS, st.sampled_from(sorted(CHOICES)))
-def test_only_reused_tokens_are_repaired_each_once(plan: StitchPlan, ratio: float | None, name: str) -> None:
-    repaired = CHOICES[name](plan, ratio)
+@given(PLANS, RATIOS)
+def test_only_reused_tokens_are_repaired_each_once(plan: StitchPlan, ratio: float | None) -> None:
+    repaired = choose_heads(plan, ratio)
     assert repaired == sorted(set(repaired))
     assert set(repaired) <= set(plan.positions_with(Hit.CONTENT))
 
 
-@given(PLANS, RATIOS, st.sampled_from(sorted(CHOICES)), st.integers(0, 9))
-def test_token_counts_sum_to_the_prompt(plan: StitchPlan, ratio: float | None, name: str, generated: int) -> None:
-    counts = count_tokens(plan, len(CHOICES[name](plan, ratio)), generated)
+@given(PLANS, RATIOS, st.integers(0, 9))
+def test_token_counts_sum_to_the_prompt(plan: StitchPlan, ratio: float | None, generated: int) -> None:
+    counts = count_tokens(plan, len(choose_heads(plan, ratio)), generated)
     assert counts.exact + counts.reused + counts.repaired + counts.prefilled == counts.prompt == plan.num_tokens
     assert min(counts.exact, counts.reused, counts.repaired, counts.prefilled) >= 0
     assert counts.generated == generated
-
-
-@given(PLANS, RATIOS)
-def test_no_repair_repairs_nothing(plan: StitchPlan, ratio: float | None) -> None:
-    assert repair_none(plan, ratio) == []
 
 
 def test_selective_repair_takes_the_heads_of_documents_and_what_follows_seams() -> None:
     plan = plan_stitch(0, Hit.MISS, [one_document(100, 100, places=[0, 5]), one_document(100)], 1)
     length = DEFAULT_HEAD_TOKENS
     expected = [*range(2, 2 + length), *range(102, 102 + length), *range(204, 204 + length)]
-    assert repair_selective(plan, None) == expected
+    assert choose_heads(plan, None) == expected
 
 
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=5))
 def test_a_ratio_of_one_repairs_all_of_one_document(chunk_tokens: list[int]) -> None:
     plan = plan_stitch(3, Hit.EXACT, [one_document(*chunk_tokens)], 2)
-    assert repair_selective(plan, 1.0) == plan.positions_with(Hit.CONTENT)
+    assert choose_heads(plan, 1.0) == plan.positions_with(Hit.CONTENT)
 
 
 def test_a_ratio_of_one_repairs_all_of_several_documents() -> None:
     """``--ratio`` is the share of reused tokens to recompute, so 1.0 is every one of them."""
     plan = plan_stitch(3, Hit.EXACT, [one_document(20), one_document(200, 100)], 2)
-    assert repair_selective(plan, 1.0) == plan.positions_with(Hit.CONTENT)
+    assert choose_heads(plan, 1.0) == plan.positions_with(Hit.CONTENT)
 
 
 def test_a_ratio_of_one_repairs_all_of_a_document_with_a_miss_in_it() -> None:
     sizes = SegmentSizes(2, [20, 30, 40], [0, 1, 2], [Hit.CONTENT, Hit.MISS, Hit.CONTENT])
     plan = plan_stitch(3, Hit.EXACT, [sizes], 2)
-    assert repair_selective(plan, 1.0) == plan.positions_with(Hit.CONTENT)
+    assert choose_heads(plan, 1.0) == plan.positions_with(Hit.CONTENT)
 
 
 @given(PLANS)
 def test_a_ratio_of_zero_repairs_nothing(plan: StitchPlan) -> None:
-    assert repair_selective(plan, 0.0) == []
+    assert choose_heads(plan, 0.0) == []
 
 
 @given(PLANS, st.floats(0.0, 1.0), st.floats(0.0, 1.0))
 def test_a_larger_ratio_repairs_no_less(plan: StitchPlan, one: float, other: float) -> None:
-    fewer, more = (set(repair_selective(plan, ratio)) for ratio in sorted((one, other)))
+    fewer, more = (set(choose_heads(plan, ratio)) for ratio in sorted((one, other)))
     assert fewer <= more
 
 
 def test_planning_needs_no_torch() -> None:
-    modules = ("plan", "repair", "report", "windows", "excerpt", "fillers", "recipe", "clock")
+    modules = ("plan", "repairs.heads", "report", "windows", "excerpt", "fillers", "recipe", "clock")
     imports = "".join(f"import kvboost_cli.pipelines.{name}\n" for name in modules)
     script = f"{imports}import sys\nprint('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from samples import Desk, make_text
 from tiny_models import TinyModels
 from torch import Tensor
@@ -18,8 +20,10 @@ from kvboost_cli.pipelines.clock import PhaseClock
 from kvboost_cli.pipelines.lookup import build_prompt
 from kvboost_cli.pipelines.plan import Hit
 from kvboost_cli.pipelines.prompt import tail_ids
-from kvboost_cli.pipelines.repair import DEFAULT_HEAD_TOKENS, segment_heads
-from kvboost_cli.pipelines.repairing import REPAIRS, RepairTask
+from kvboost_cli.pipelines.repairing import REPAIRS
+from kvboost_cli.pipelines.repairs.heads import DEFAULT_HEAD_TOKENS, segment_heads
+from kvboost_cli.pipelines.repairs.question import ATTENDED, MAX_TOKENS, adaptive_budget, scoring_layers
+from kvboost_cli.pipelines.repairs.task import RepairTask
 from kvboost_cli.pipelines.workspace import Workspace
 
 # fp32 in another order of sums
@@ -48,8 +52,8 @@ def attentions(model: LoadedModel, token_ids: Sequence[int]) -> Sequence[Tensor]
 
 @pytest.fixture
 def desk(tiny_models: TinyModels, tmp_path: Path) -> Desk:
-    """A model of four layers, so that there are some above the probe layer."""
-    return Desk(tmp_path, tiny_models.path("llama-deep"))
+    """A model of four layers, so that there are some above the probe layer; no exact KV of documents."""
+    return Desk(tmp_path, tiny_models.path("llama-deep"), exact=False)
 
 
 @pytest.mark.parametrize("name", sorted(REPAIRS))
@@ -83,21 +87,48 @@ def test_cacheblend_takes_the_tokens_whose_values_deviate_most_at_the_probe_laye
     assert list(chosen) == sorted(expected.tolist())
 
 
-def test_question_takes_the_tokens_that_the_question_attends_to_most(desk: Desk) -> None:
-    """With all KV repaired first, the stitched cache is full prefill's, so eager attention is the reference."""
+def question_peaks(task: RepairTask) -> tuple[Tensor, Tensor]:
+    """What eager attention says the tail looks at: per position the largest and the mean probability.
+
+    With all KV repaired the stitched cache is full prefill's.
+    """
+    REPAIRS["selective"](make_all(task))
+    layers = attentions(task.model, task.token_ids)
+    rows, num_scored = torch.tensor(task.plan.tail), scoring_layers(task.model.geometry.num_layers)
+    scored = torch.stack([layer[0][:, rows] for layer in layers[:num_scored]])
+    return scored.amax((0, 1, 2)), scored.mean((0, 1, 2))
+
+
+def test_question_takes_the_tokens_around_those_that_the_question_attends_to_most(desk: Desk) -> None:
     paths = [desk.write(f"{seed}.md", make_text(seed, 2)) for seed in range(3)]
     desk.index()
     with desk.workspace() as workspace:
         task = make_task(workspace, paths, ratio=0.05)
-        REPAIRS["selective"](make_all(task))
+        peaks, _mass = question_peaks(task)
         chosen = REPAIRS["question"](task).positions
-        layers = attentions(task.model, task.token_ids)
-    rows = torch.tensor(task.plan.tail)
-    num_scored = -(-task.model.geometry.num_layers // 2)
-    scores = torch.stack([layer[0][:, rows].amax((0, 1)) for layer in layers[:num_scored]]).amax(0)
-    content = torch.tensor(task.plan.positions_with(Hit.CONTENT))
-    attended = content[scores[content].topk(round(0.05 * len(content))).indices].tolist()
-    assert list(chosen) == sorted({*attended, *segment_heads(task.plan, DEFAULT_HEAD_TOKENS)})
+    content = task.plan.positions_with(Hit.CONTENT)
+    reused = {place: peaks[place].item() for place in content}
+    near = {place: sum(reused.get(place + step, 0.0) for step in range(-3, 4)) for place in content}
+    best = sorted(content, key=lambda place: -near[place])[: round(0.05 * len(content))]
+    assert list(chosen) == sorted({*best, *segment_heads(task.plan, DEFAULT_HEAD_TOKENS)})
+
+
+def test_question_tells_the_mean_attention_to_every_position(desk: Desk) -> None:
+    paths = [desk.write(f"{seed}.md", make_text(seed, 2)) for seed in range(3)]
+    desk.index()
+    with desk.workspace() as workspace:
+        task = make_task(workspace, paths, ratio=0.05)
+        _peaks, mass = question_peaks(task)
+        measured = REPAIRS["question"](task).mass
+    assert measured is not None
+    torch.testing.assert_close(measured, mass, atol=1e-5, rtol=0)  # fp32 in another order of sums
+    assert abs(float(measured.sum()) - 1.0) < 1e-4
+
+
+@given(st.lists(st.integers(0, 64), max_size=400))
+def test_without_a_ratio_every_token_that_is_attended_to_is_taken_up_to_a_bound(sixty_fourths: list[int]) -> None:
+    budget = adaptive_budget(torch.tensor(sixty_fourths, dtype=torch.float32) / 64)
+    assert budget == min(MAX_TOKENS, sum(part / 64 > ATTENDED for part in sixty_fourths))
 
 
 def make_all(task: RepairTask) -> RepairTask:

@@ -21,7 +21,8 @@ def deep_desk(tiny_models: TinyModels, tmp_path: Path) -> Desk:
 
 
 def indexed(desk: Desk) -> list[Path]:
-    """Three documents, the second of which is not indexed."""
+    """Three documents without exact KV, the second of which is not indexed."""
+    desk.exact = False
     paths = [desk.write(f"{seed}.md", make_text(seed, 2)) for seed in range(3)]
     desk.index(paths[0], paths[2])
     return paths

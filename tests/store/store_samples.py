@@ -25,17 +25,32 @@ def make_record(seed: int, *, layer_bytes: int = 600, identity: StoreIdentity = 
 
 
 def make_position(seed: int, *, start: int = 9, identity: StoreIdentity = IDENTITY) -> ChunkRecord:
+    """A positional record of rotated keys, as a preamble has it; no document names it."""
     token_ids = [seed, seed + 1]
     key = positional_key(b"", identity.fingerprint, identity.recipe, token_ids)
-    facts = {"rotated": True, "start": start, **_facts(identity)}
+    facts = {"positional": True, "rotated": True, "start": start, **_facts(identity)}
     return build_record(key, _layers(seed, 300), token_ids=token_ids, **facts)
 
 
-def make_entry(name: str, records: Sequence[ChunkRecord], *, mtime_ns: int = 5) -> DocumentEntry:
+def make_chain(*seeds: int, identity: StoreIdentity = IDENTITY) -> list[ChunkRecord]:
+    """Positional records of unrotated keys, each behind the one before it, as a document has them."""
+    records, key = [], positional_key(b"", identity.fingerprint, identity.recipe, [0])
+    for seed in seeds:
+        token_ids = [seed, seed + 1, 3]
+        key = positional_key(key, identity.fingerprint, identity.recipe, token_ids)
+        facts = {"positional": True, **_facts(identity)}
+        records.append(build_record(key, _layers(seed, 500), token_ids=token_ids, **facts))
+    return records
+
+
+def make_entry(
+    name: str, records: Sequence[ChunkRecord], chain: Sequence[ChunkRecord] = (), *, mtime_ns: int = 5
+) -> DocumentEntry:
     return DocumentEntry(
         name=name, root="/notes", size_bytes=11, mtime_ns=mtime_ns, content_hash="c0ffee", kind="text",
         recipe=IDENTITY.recipe.hex(), num_tokens=sum(record.header.num_tokens for record in records),
         chunk_keys=tuple(record.key for record in records), indexed_at=1700000000.25,
+        position_keys=tuple(record.key for record in chain),
     )  # fmt: skip
 
 
@@ -52,7 +67,7 @@ def _facts(identity: StoreIdentity) -> dict[str, object]:
 
 def raw_environment(path: Path) -> lmdb.Environment:
     """LMDB itself on a store that is not open in this process."""
-    return lmdb.open(str(path), map_size=1 << 30, max_dbs=7, create=False)
+    return lmdb.open(str(path), map_size=1 << 30, max_dbs=8, create=False)
 
 
 def raw_items(path: Path, database: str) -> dict[bytes, bytes]:
@@ -78,14 +93,29 @@ def flip_byte(data: bytes, position: int) -> bytes:
 
 
 def audit(path: Path) -> set[str]:
-    """Checks naively that chunks, counts and documents fit each other; returns the documents' names."""
+    """Checks naively that records, counts and documents fit each other; returns the documents' names.
+
+    Positional records may be there without a document, but are whole.
+    """
     entries = [DocumentEntry.from_bytes(data) for data in raw_items(path, "documents").values()]
     uses = Counter(key for entry in entries for key in set(entry.chunk_keys))
-    counts = {key: int.from_bytes(data[:4], "little") for key, data in raw_items(path, "refs").items()}
-    assert counts == uses
-    layers_of = Counter(key[:32] for key in raw_items(path, "chunks"))
-    assert layers_of == dict.fromkeys(uses, 1 + NUM_LAYERS)
+    assert _counts(path, "refs") == uses
+    assert _parts(path, "chunks") == dict.fromkeys(uses, 1 + NUM_LAYERS)
+    position_uses = Counter(key for entry in entries for key in set(entry.position_keys))
+    assert _counts(path, "position_refs") == position_uses
+    positions = _parts(path, "positions")
+    assert position_uses.keys() <= positions.keys()
+    assert set(positions.values()) <= {1 + NUM_LAYERS}
     return {entry.name for entry in entries}
+
+
+def _counts(path: Path, database: str) -> dict[bytes, int]:
+    return {key: int.from_bytes(data[:4], "little") for key, data in raw_items(path, database).items()}
+
+
+def _parts(path: Path, database: str) -> Counter[bytes]:
+    """How many values, header and layers, each record has."""
+    return Counter(key[:32] for key in raw_items(path, database))
 
 
 def run_script(script: str, *arguments: object) -> subprocess.Popen[str]:

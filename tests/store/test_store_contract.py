@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
+from positions_contract import PositionsContract
 from store_contract import ASK, ChunkStoreContract
 from store_samples import IDENTITY, audit, raw_items
 
@@ -11,7 +12,7 @@ from store import ChunkStore, StoreIdentity
 from store.asks import NUM_KEPT_ASKS
 
 
-class TestChunkStore(ChunkStoreContract):
+class TestChunkStore(ChunkStoreContract, PositionsContract):
     @pytest.fixture
     def new_store(self, tmp_path) -> Iterator[Callable[[StoreIdentity], ChunkStore]]:
         yield lambda identity: ChunkStore.create(tmp_path / "store", identity)

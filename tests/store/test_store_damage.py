@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from positions_contract import P, Q
 from store_contract import A, B
 from store_samples import IDENTITY, audit, flip_byte, make_entry, make_position, overwrite, raw_items
 
@@ -70,6 +71,25 @@ def test_a_damaged_chunk_is_rewritten_when_it_is_given_again(path):
         assert store.put_document(entry, [A, B]) == A.header.total_bytes + len(entry.to_bytes())
         with store.snapshot() as snapshot:
             assert snapshot.verify(A.key, A.header)
+    audit(path)
+
+
+def test_a_damaged_position_of_a_document_is_a_miss_and_is_rewritten(path):
+    entry = make_entry("/a", [A, B], [P, Q])
+    with ChunkStore.open(path) as store:
+        store.put_document(entry, [P, Q])
+    overwrite(path, "positions", layer_key(P.key, 1), flip_byte(bytes(P.layers[1]), 9))
+    overwrite(path, "positions", Q.key, flip_byte(Q.header.pack(), 30))
+    with ChunkStore.open(path) as store:
+        with store.snapshot() as snapshot:
+            assert snapshot.missing_positions([P.key, Q.key]) == [Q.key]
+            assert not snapshot.verify(P.key, P.header)
+            assert snapshot.damaged == [Q.key, P.key]
+        with pytest.raises(MissingChunk, match=Q.key.hex()):
+            store.put_document(entry, [P])
+        store.put_document(entry, [P, Q])
+        with store.snapshot() as snapshot:
+            assert all(snapshot.verify(record.key, record.header) for record in (A, B, P, Q))
     audit(path)
 
 

@@ -1,18 +1,20 @@
 """Any sequence of writes leaves the store equal to a dictionary."""
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from store_samples import IDENTITY, audit, make_entry, make_position, make_record
+from store_samples import IDENTITY, OTHER_RECIPE, audit, make_chain, make_entry, make_position, make_record
 
 from store import ChunkStore, DocumentEntry, MissingChunk, MissingDocument
 
 RECORDS = [make_record(10 * seed, layer_bytes=[40, 600, 9000][seed % 3]) for seed in range(8)]
 POSITIONS = [make_position(seed) for seed in range(3)]
+CHAIN = make_chain(*range(0, 50, 10))
 NAMES = st.sampled_from(["/a", "/b", "/n\udcff", "/long" * 300])
 CHUNKS = st.lists(st.integers(0, len(RECORDS) - 1), max_size=5)
 
@@ -30,17 +32,29 @@ class StoreMachine(RuleBasedStateMachine):
     def live_keys(self) -> set[bytes]:
         return {key for entry in self.documents.values() for key in entry.chunk_keys}
 
-    @rule(name=NAMES, numbers=CHUNKS, given=st.sets(st.integers(0, len(RECORDS) - 1)))
-    def put_document(self, name, numbers, given):
-        entry = make_entry(name, [RECORDS[number] for number in numbers])
-        records = [RECORDS[number] for number in sorted(given & set(numbers))]
-        if set(entry.chunk_keys) <= self.live_keys | {record.key for record in records}:
+    @property
+    def live_positions(self) -> set[bytes]:
+        return {key for entry in self.documents.values() for key in entry.position_keys}
+
+    @rule(
+        name=NAMES,
+        numbers=CHUNKS,
+        given=st.sets(st.integers(0, len(RECORDS) - 1)),
+        links=st.integers(0, len(CHAIN)),
+        given_links=st.integers(0, len(CHAIN)),
+    )
+    def put_document(self, name, numbers, given, links, given_links):
+        entry = make_entry(name, [RECORDS[number] for number in numbers], CHAIN[:links])
+        records = [RECORDS[number] for number in sorted(given & set(numbers))] + CHAIN[: min(links, given_links)]
+        named = {*entry.chunk_keys, *entry.position_keys}
+        missing = named - self.live_keys - self.live_positions - {record.key for record in records}
+        if not missing:
             self.store.put_document(entry, records)
             self.documents[name] = entry
             return
         with pytest.raises(MissingChunk) as caught:
             self.store.put_document(entry, records)
-        assert caught.value.key in set(entry.chunk_keys) - self.live_keys
+        assert caught.value.key in missing
 
     @rule(name=NAMES)
     def remove_document(self, name):
@@ -48,10 +62,8 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(name=NAMES, mtime_ns=st.integers(0, 9))
     def touch_document(self, name, mtime_ns):
-        chunks = {record.key: record for record in RECORDS}
         if name in self.documents:
-            keys = self.documents[name].chunk_keys
-            self.documents[name] = make_entry(name, [chunks[key] for key in keys], mtime_ns=mtime_ns)
+            self.documents[name] = replace(self.documents[name], mtime_ns=mtime_ns)
             self.store.touch_document(self.documents[name])
             return
         with pytest.raises(MissingDocument):
@@ -62,6 +74,14 @@ class StoreMachine(RuleBasedStateMachine):
         expected = 0 if record.key in self.positions else record.header.total_bytes
         assert self.store.put_position(record) == expected
         self.positions.add(record.key)
+
+    @rule()
+    def replace_identity(self):
+        self.store.replace_identity(OTHER_RECIPE)
+        self.store.replace_identity(IDENTITY)
+        self.positions.clear()
+        for name, entry in self.documents.items():
+            self.documents[name] = replace(entry, position_keys=())
 
     @rule(readonly=st.booleans())
     def reopen(self, readonly):
@@ -83,6 +103,8 @@ class StoreMachine(RuleBasedStateMachine):
             assert all(snapshot.verify(record.key, record.header) for record in present)
             stored = {record.key for record in POSITIONS if snapshot.position_header(record.key)}
             assert stored == self.positions
+            absent = snapshot.missing_positions([record.key for record in CHAIN])
+            assert {record.key for record in CHAIN} - set(absent) == self.live_positions
         stats = self.store.stats()
         assert (stats.num_documents, stats.num_chunks) == (len(self.documents), len(self.live_keys))
 

@@ -28,7 +28,7 @@ from store import (
     StoreReadonly,
     UnknownFormat,
 )
-from store.marker import LOCK_NAME, MARKER_NAME
+from store.marker import FORMAT_VERSION, LOCK_NAME, MARKER_NAME
 
 
 @pytest.fixture
@@ -115,9 +115,10 @@ def test_another_recipe_is_refused_with_old_and_new_settings(path):
     ChunkStore.open(path, identity=IDENTITY).close()
 
 
-def test_a_later_format_is_refused(path):
-    (path / MARKER_NAME).write_text(json.dumps({"format": "kvboost-store", "version": 2}))
-    with pytest.raises(UnknownFormat, match=r"2$"):
+@pytest.mark.parametrize("version", [FORMAT_VERSION - 1, FORMAT_VERSION + 1])
+def test_an_earlier_or_later_format_is_refused(path, version):
+    (path / MARKER_NAME).write_text(json.dumps({"format": "kvboost-store", "version": version}))
+    with pytest.raises(UnknownFormat, match=rf": {version}$"):
         ChunkStore.open(path)
 
 

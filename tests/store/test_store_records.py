@@ -23,6 +23,7 @@ TIME_S = st.floats(0, 1e9)
     DocumentEntry, name=NAMES, root=NAMES, size_bytes=COUNT, mtime_ns=st.integers(-(2**62), 2**62),
     content_hash=st.text(), kind=st.text(), recipe=st.text(), num_tokens=COUNT,
     chunk_keys=st.lists(st.binary(min_size=32, max_size=32), max_size=4).map(tuple), indexed_at=TIME_S,
+    position_keys=st.lists(st.binary(min_size=32, max_size=32), max_size=3).map(tuple),
 ))  # fmt: skip
 def test_a_document_comes_back_equal(entry):
     assert DocumentEntry.from_bytes(entry.to_bytes()) == entry

@@ -1,23 +1,18 @@
-"""Which reused tokens the plan alone says to recompute. Integers only; the strategies are in ``repairing``.
+"""The heads of segments and seams: what the plan alone says to recompute. Integers only.
 
-A choice is a function ``(plan, ratio) -> positions``, ascending and all of them content hits.
+A choice has ascending positions, all of them content hits.
 """
 
 from collections.abc import Iterator
 
-from .plan import Hit, StitchPlan
+from ..plan import Hit, StitchPlan
 
 DEFAULT_HEAD_TOKENS = 8
 """Tokens repaired at a segment's head without ``--ratio``; docs/fidelity.md has the measurements."""
 
 
-def repair_none(_plan: StitchPlan, _ratio: float | None) -> list[int]:
-    """No token: rotation is all that happens to reused keys."""
-    return []
-
-
-def repair_selective(plan: StitchPlan, ratio: float | None) -> list[int]:
-    """The first tokens of each document segment and those after each seam (SelectiveRecompute).
+def choose_heads(plan: StitchPlan, ratio: float | None) -> list[int]:
+    """The first tokens of each document segment and those after each seam.
 
     Without a ``ratio`` each of these heads has 8 tokens; with one, ``ratio`` of all reused tokens are shared out,
     those nearest to their heads first, so that 1.0 is all of them.
