@@ -34,18 +34,7 @@ def make_handle(model: str | None, dtype: str) -> ModelHandle:
 
 def ask_request(documents: list[str], repair: str) -> AskRequest:
     """A greedy request for up to 32 tokens, repaired at the strategy's own ratio."""
-    return AskRequest(
-        question=QUESTION,
-        documents=documents,
-        top_k=len(documents),
-        repair=repair,
-        ratio=None,
-        no_cache=False,
-        max_tokens=32,
-        temperature=0.0,
-        seed=None,
-        system=None,
-    )
+    return AskRequest(question=QUESTION, documents=documents, top_k=len(documents), repair=repair, max_tokens=32)
 
 
 def measure_ttft(workspace: Workspace, repair: str, repeats: int) -> dict[str, object]:

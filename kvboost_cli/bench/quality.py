@@ -156,9 +156,5 @@ def _ask_request(prompt: TaskPrompt, paths: Sequence[str], variant: Variant) -> 
         top_k=len(paths),
         repair=variant.repair,
         ratio=variant.ratio,
-        no_cache=False,
         max_tokens=prompt.answer_tokens,
-        temperature=0.0,
-        seed=None,
-        system=None,
     )

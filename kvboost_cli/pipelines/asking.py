@@ -30,10 +30,11 @@ from .stitch import StoredChunk, load_chunks, load_preamble
 from .workspace import Workspace
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class AskRequest:
-    """A question and how to answer it. Without ``documents`` the search index picks ``top_k``.
+    """A question and how to answer it: greedily unless told otherwise.
 
+    Without ``documents`` the search index picks ``top_k``.
     ``content_hits`` is False for a model that failed the fidelity gate: then only exact KV is reused. ``order`` is a
     name of ``ordering``.
     """
@@ -42,12 +43,12 @@ class AskRequest:
     documents: Sequence[str]
     top_k: int
     repair: str
-    ratio: float | None
-    no_cache: bool
     max_tokens: int
-    temperature: float
-    seed: int | None
-    system: str | None
+    ratio: float | None = None
+    no_cache: bool = False
+    temperature: float = 0.0
+    seed: int | None = None
+    system: str | None = None
     content_hits: bool = True
     order: str = "given"
 

@@ -199,7 +199,9 @@ def _try_question(workspace: Workspace, names: Sequence[str], question: str) -> 
 
 def _ask(workspace: Workspace, names: Sequence[str], question: str, repair: str, ratio: float | None) -> Answer:
     """Ask about the documents; a model whose context is too short for all is asked about the first ones."""
-    request = AskRequest(question, names, len(names), repair, ratio, False, NUM_TOKENS, 0.0, None, None)
+    request = AskRequest(
+        question=question, documents=names, top_k=len(names), repair=repair, ratio=ratio, max_tokens=NUM_TOKENS
+    )
     try:
         answer = start_answer(workspace, request)
     except PromptTooLong:

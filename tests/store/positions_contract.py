@@ -1,27 +1,17 @@
 """What any chunk store must do with the positional records of documents; see `store_contract`."""
 
-from collections.abc import Callable, Iterator
-
 import pytest
+from contract_base import StoreContract
 from store_contract import A, B, C, stored
 from store_samples import IDENTITY, OTHER_RECIPE, make_chain, make_entry, make_position, make_record
 
-from store import ChunkStore, ForeignRecord, MissingChunk, MissingDocument, StoreIdentity
+from store import ForeignRecord, MissingChunk, MissingDocument
 
 P, Q, R = make_chain(10, 20, 30)
 OTHER_END = make_chain(10, 50)[1]
 
 
-class PositionsContract:
-    @pytest.fixture
-    def new_store(self) -> Callable[[StoreIdentity], ChunkStore]:
-        raise NotImplementedError("a subclass names the way to a new, empty store")
-
-    @pytest.fixture
-    def store(self, new_store: Callable[[StoreIdentity], ChunkStore]) -> Iterator[ChunkStore]:
-        with new_store(IDENTITY) as store:
-            yield store
-
+class PositionsContract(StoreContract):
     def test_a_document_comes_back_with_its_positions(self, store):
         entry = make_entry("/a", [A, B], [P, Q])
         num_bytes = store.put_document(entry, [A, Q, B, P])

@@ -1,10 +1,10 @@
 """What any chunk store must do. A subclass names the way to a new store; see `test_store_contract`."""
 
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pickle import PickleBuffer
 
 import pytest
+from contract_base import StoreContract
 from store_samples import (
     IDENTITY,
     OTHER_MODEL,
@@ -25,7 +25,6 @@ from store import (
     RecipeMismatch,
     SnapshotInUse,
     StoreClosed,
-    StoreIdentity,
 )
 
 A, B, C, D = (make_record(seed) for seed in (10, 20, 30, 40))
@@ -43,16 +42,7 @@ def stored(store: ChunkStore, *records: ChunkRecord) -> list[bool]:
     return [key not in missing for key in keys]
 
 
-class ChunkStoreContract:
-    @pytest.fixture
-    def new_store(self) -> Callable[[StoreIdentity], ChunkStore]:
-        raise NotImplementedError("a subclass names the way to a new, empty store")
-
-    @pytest.fixture
-    def store(self, new_store: Callable[[StoreIdentity], ChunkStore]) -> Iterator[ChunkStore]:
-        with new_store(IDENTITY) as store:
-            yield store
-
+class ChunkStoreContract(StoreContract):
     def test_a_new_store_is_empty_and_knows_its_model(self, store):
         assert store.identity == IDENTITY
         with store.snapshot() as snapshot:

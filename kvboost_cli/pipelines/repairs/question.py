@@ -6,6 +6,7 @@ are repaired with it, since what a token says is spread over its neighbours. Hea
 most. docs/fidelity.md has the measurements behind every constant here.
 """
 
+import math
 from dataclasses import replace
 
 import torch
@@ -54,7 +55,7 @@ def _read_attention(task: RepairTask) -> KeyAttention:
 
 def scoring_layers(num_layers: int) -> int:
     """How many layers score: ``scoring_layers(30) == 8``."""
-    return -int(-num_layers * SCORING_SHARE // 1)
+    return math.ceil(num_layers * SCORING_SHARE)
 
 
 def spread_peaks(peak: Tensor, places: Tensor) -> Tensor:
