@@ -51,7 +51,7 @@ def _narrowing(
             rows = torch.tensor(select(deviation), device=places.device)
             chosen = places[rows].tolist()
             kv.write_at(chosen, first_layer=PROBE_LAYER + 1)
-            narrowed.update(_narrow_options(model, options, rows, chosen))
+            narrowed.update(_narrow_options(model, options, rows, chosen, kv.capacity))
             hidden = hidden[:, rows]
         return (hidden, *inputs[1:]), {**options, **narrowed}
 
@@ -63,12 +63,14 @@ def _narrowing(
             hook.remove()
 
 
-def _narrow_options(model: LoadedModel, options: dict[str, Any], rows: Tensor, places: list[int]) -> dict[str, Any]:
+def _narrow_options(
+    model: LoadedModel, options: dict[str, Any], rows: Tensor, places: list[int], capacity: int
+) -> dict[str, Any]:
     """What the layers are given beside the hidden states, for the chosen rows alone."""
     cos, sin = options["position_embeddings"]
     narrowed: dict[str, Any] = {
         "position_embeddings": (cos[:, rows], sin[:, rows]),
-        "kvboost_blocks": attention.plan_attention(places, model.geometry.num_folds, model.dtype, model.device),
+        "kvboost_plan": attention.plan_attention(places, capacity, model.geometry.num_folds, model.dtype, model.device),
     }
     if options.get("position_ids") is not None:
         narrowed["position_ids"] = options["position_ids"][:, rows]

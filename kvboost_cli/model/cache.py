@@ -12,8 +12,8 @@ from .architecture import Geometry
 class ScatterLayer(CacheLayerMixin):
     """One layer's buffers, [batch, kv_heads, capacity, head_dim].
 
-    ``update`` writes at the slots announced by ``ScatterCache.write_at`` and returns the buffers up to the last
-    visible token, so a pass over chosen tokens sees stored and fresh keys alike.
+    ``update`` writes at the slots announced by ``ScatterCache.write_at`` and returns the whole buffers, so a pass over
+    chosen tokens finds stored and fresh keys alike; which of them it sees is the attention's to say.
     """
 
     is_sliding = False
@@ -33,14 +33,14 @@ class ScatterLayer(CacheLayerMixin):
     def update(
         self, key_states: Tensor, value_states: Tensor, *_args: object, **_kwargs: object
     ) -> tuple[Tensor, Tensor]:
-        """Scatter new KV, [batch, kv_heads, new, head_dim], and return all that is visible."""
+        """Scatter new KV, [batch, kv_heads, new, head_dim], and return the buffers."""
         if isinstance(self.slots, slice):
             self.keys[:, :, self.slots] = key_states
             self.values[:, :, self.slots] = value_states
         else:
             self.keys.index_copy_(2, self.slots, key_states)
             self.values.index_copy_(2, self.slots, value_states)
-        return self.keys[:, :, : self.num_visible], self.values[:, :, : self.num_visible]
+        return self.keys, self.values
 
     def get_seq_length(self) -> int:
         """Tokens that the next pass sees."""
@@ -60,7 +60,7 @@ class ScatterLayer(CacheLayerMixin):
 
 
 class ScatterCache(Cache):
-    """All layers of one prompt's KV cache, allocated once with room for the answer."""
+    """All layers of one prompt's KV cache, allocated once with room for the answer; zero where nothing was written."""
 
     def __init__(
         self, geometry: Geometry, capacity: int, dtype: torch.dtype, device: torch.device, batch: int = 1
@@ -69,8 +69,8 @@ class ScatterCache(Cache):
         value_shape = (batch, geometry.kv_heads, capacity, geometry.value_dim)
         self.buffers = [
             ScatterLayer(
-                torch.empty(key_shape, dtype=dtype, device=device),
-                torch.empty(value_shape, dtype=dtype, device=device),
+                torch.zeros(key_shape, dtype=dtype, device=device),
+                torch.zeros(value_shape, dtype=dtype, device=device),
             )
             for _ in range(geometry.num_layers)
         ]

@@ -80,13 +80,13 @@ def _run(
 ) -> Any:
     kv.write_at(positions)
     rows = torch.tensor(positions, device=model.device)
-    blocks = attention.plan_attention(positions, model.geometry.num_folds, model.dtype, model.device, cut)
+    plan = attention.plan_attention(positions, kv.capacity, model.geometry.num_folds, model.dtype, model.device, cut)
     with torch.inference_mode():
         return module(
             input_ids=token_ids,
             position_ids=rows[None],
             use_cache=True,
-            kvboost_blocks=blocks,
+            kvboost_plan=plan,
             **{_cache_argument(module): kv},
             **options,
         )

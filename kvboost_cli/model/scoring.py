@@ -11,11 +11,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface, AttentionMaskInterface
 
 from . import attention
-from .attention import QueryBlock
+from .attention import AttentionPlan, QueryBlock
 from .cache import ScatterCache
 from .forward import write_kv
 from .load import LoadedModel
@@ -82,31 +81,29 @@ def scoring_attention(
     value: Tensor,
     _attention_mask: Tensor | None,
     *,
-    kvboost_blocks: tuple[QueryBlock, ...],
+    kvboost_plan: AttentionPlan,
     kvboost_recording: Recording,
-    scaling: float,
+    scaling: float | None = None,
     **_kwargs: object,
 ) -> tuple[Tensor, None]:
     """Attention as ``attention.blockwise_attention`` computes it, which is also recorded."""
 
-    def attend(folded: Tensor, keys: Tensor, values: Tensor, block: QueryBlock) -> Tensor:
+    def attend(folded: Tensor, keys: Tensor, values: Tensor, block: QueryBlock, scaling: float | None) -> Tensor:
         if block.last <= kvboost_recording.first_row:
-            return scaled_dot_product_attention(folded, keys, values, attn_mask=block.mask, scale=scaling)
-        logits = ((folded * scaling) @ keys.transpose(2, 3)).float()
-        if block.mask is not None:
-            logits += block.mask
-        probabilities = logits.softmax(-1)
-        _record(kvboost_recording, probabilities[0].flatten(0, 1))
-        return probabilities.to(values.dtype) @ values
+            return kvboost_plan.attend(folded, keys, values, block, scaling)
+        probabilities = attention.attention_probabilities(folded, keys, block, scaling)
+        _record(kvboost_recording, probabilities[0].flatten(0, 1).float())
+        return attention.head_products(probabilities, values)
 
-    output = attention.attend_blockwise(query, key, value, kvboost_blocks, attend)
+    output = attention.attend_blockwise(query, key, value, kvboost_plan, attend, scaling)
     if module.layer_idx == kvboost_recording.last_layer:
         raise _EnoughLayers
     return output, None
 
 
 def _record(recording: Recording, probabilities: Tensor) -> None:
-    """Add ``probabilities``, fp32 [rows, keys], of rows that score."""
+    """Add ``probabilities``, fp32 [rows, keys], of rows that score; keys behind the prompt have none."""
+    probabilities = probabilities[:, : len(recording.attention.peak)]
     seen = slice(0, probabilities.shape[1])
     peak, mass = recording.attention.peak[seen], recording.attention.mass[seen]
     torch.maximum(peak, probabilities.amax(0), out=peak)

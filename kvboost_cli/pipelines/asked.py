@@ -14,6 +14,7 @@ from .errors import AmbiguousDocument, DocumentGone, DocumentNotFound
 from .excerpt import choose_places
 from .indexing import is_current
 from .prepare import PreparedDocument, document_title, prepare_document
+from .prompt import header_ids
 from .workspace import Workspace
 
 MAX_EXCERPT_TOKENS = 1024
@@ -25,7 +26,7 @@ MAX_HITS = 2000
 
 @dataclass(frozen=True)
 class AskedChunk:
-    """A chunk of a document in the prompt; ``place`` is its number in the document."""
+    """A chunk of a document in the prompt; ``place`` is its number in the document, ``key`` that of its record."""
 
     place: int
     key: bytes
@@ -103,7 +104,7 @@ def _fetch(workspace: Workspace, name: str) -> AskedDocument:
     with workspace.store.snapshot() as snapshot:
         entry = snapshot.document(name)
         if entry is not None and _is_fresh(workspace, entry):
-            stored = _from_store(snapshot, entry)
+            stored = _from_store(workspace, snapshot, entry)
             if stored is not None:
                 return stored
     return _from_disk(workspace, name, entry)
@@ -120,14 +121,17 @@ def _is_fresh(workspace: Workspace, entry: DocumentEntry) -> bool:
     return is_current(workspace, entry, info.st_size, info.st_mtime_ns)
 
 
-def _from_store(snapshot: Snapshot, entry: DocumentEntry) -> AskedDocument | None:
+def _from_store(workspace: Workspace, snapshot: Snapshot, entry: DocumentEntry) -> AskedDocument | None:
+    title = document_title(entry.name, entry.root)
+    named = header_ids(workspace.handle.codec, title)
     chunks = []
     for place, key in enumerate(entry.chunk_keys):
         header = snapshot.header(key)
-        if header is None:
+        before = () if place else named
+        if header is None or tuple(header.token_ids[: len(before)]) != before:
             return None
-        chunks.append(AskedChunk(place, key, tuple(header.token_ids)))
-    return AskedDocument(entry.name, document_title(entry.name, entry.root), tuple(chunks), None)
+        chunks.append(AskedChunk(place, key, tuple(header.token_ids[len(before) :])))
+    return AskedDocument(entry.name, title, tuple(chunks), None)
 
 
 def _from_disk(workspace: Workspace, name: str, entry: DocumentEntry | None) -> AskedDocument:

@@ -16,7 +16,7 @@ from .fillers import Filler, choose_contexts
 from .prepare import ChainLink, PreparedDocument, preamble_key
 from .recipe import Recipe
 from .records import content_record, layer_shape, positional_record
-from .windows import plan_windows
+from .windows import WindowPlan, plan_windows
 
 ROOMY_POSITIONS = 2048
 """A model with a shorter context than this has room for one filler before a window."""
@@ -91,30 +91,28 @@ class Encoder:
             yield list(self._run(batch))
 
     def _plan_jobs(self, prepared: PreparedDocument, missing: frozenset[bytes]) -> Iterator[_Job]:
-        chunks = prepared.chunks
-        sizes = [len(chunk.token_ids) for chunk in chunks]
+        runs = prepared.runs
+        sizes = [len(run) for run in runs]
         first_places = {key: place for place, key in reversed(list(enumerate(prepared.keys)))}
         absent = [key in missing and first_places[key] == place for place, key in enumerate(prepared.keys)]
-        prefixes, header = self._prefixes_of(prepared.document.content_hash), self._header_of(prepared)
-        window_tokens = self._window_tokens(prefixes[0].num_tokens + len(header))
+        prefixes = self._prefixes_of(prepared.document.content_hash)
+        window_tokens = self._window_tokens(prefixes[0].num_tokens)
         for plan in plan_windows(sizes, absent, window_tokens, self._recipe.overlap_tokens):
-            kept = [(prepared.keys[index], chunks[index].token_ids) for index in range(plan.first, plan.last)]
-            yield _Job(
-                EncodeWindow(
-                    (*header, *_tokens_before(prepared, plan.first, plan.num_context_tokens)),
-                    tuple(token for _key, ids in kept for token in ids),
-                ),
-                prefixes,
-                tuple(kept),
+            kept = [(prepared.keys[index], runs[index]) for index in range(plan.first, plan.last)]
+            window = EncodeWindow(
+                self._tokens_before(prepared, plan), tuple(token for _key, ids in kept for token in ids)
             )
+            yield _Job(window, prefixes, tuple(kept))
 
-    def _header_of(self, prepared: PreparedDocument) -> tuple[int, ...]:
-        """The end of the document's header, to stand before its text; nothing if it is encoded alone."""
-        return prepared.header[-self._recipe.overlap_tokens :] if self._recipe.contexts else ()
+    def _tokens_before(self, prepared: PreparedDocument, plan: WindowPlan) -> tuple[int, ...]:
+        """What is run before a window for context: the end of the header, if it is not in it, and of what follows."""
+        before = [token for run in prepared.runs[: plan.first] for token in run][len(prepared.header) :]
+        header = prepared.header[-self._recipe.overlap_tokens :] if plan.first and self._recipe.contexts else ()
+        return (*header, *before[max(0, len(before) - plan.num_context_tokens) :])
 
     def _window_tokens(self, num_before: int) -> int:
         """The recipe's window, or what the model's context leaves of it behind ``num_before`` tokens."""
-        room = self._model.geometry.max_positions - num_before - self._recipe.overlap_tokens
+        room = self._model.geometry.max_positions - num_before - 2 * self._recipe.overlap_tokens
         if room < MAX_TOKENS:
             raise SettingRefused(f"the model's context is too short to encode in: {self._model.geometry.max_positions}")
         return min(self._recipe.window_tokens, room)
@@ -170,13 +168,3 @@ def _batch_tokens(jobs: Sequence[_Job]) -> int:
     """What a batch's cache holds: every row is as long as the longest."""
     length = max(job.num_tokens for job in jobs) + jobs[0].prefixes[0].num_tokens
     return length * sum(len(job.prefixes) for job in jobs)
-
-
-def _tokens_before(prepared: PreparedDocument, chunk: int, count: int) -> tuple[int, ...]:
-    """The last ``count`` token ids before a chunk."""
-    ids: list[int] = []
-    index = chunk
-    while len(ids) < count:
-        index -= 1
-        ids[:0] = prepared.chunks[index].token_ids
-    return tuple(ids[len(ids) - count :])

@@ -1,6 +1,6 @@
 """From a question to a prompt's token ids, and from keys to hits."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,7 +10,7 @@ from ..model.codec import TextCodec
 from .asked import AskedChunk, AskedDocument
 from .errors import PromptTooLong
 from .plan import Hit, SegmentSizes, StitchPlan, plan_stitch
-from .prepare import ChunkKeys, preamble_key
+from .prepare import ChunkKeys, document_runs, preamble_key
 from .prompt import header_ids
 
 
@@ -28,6 +28,18 @@ class Prompt:
         """All chunks, in prompt order."""
         return tuple(chunk for document in self.documents for chunk in document.chunks)
 
+    @property
+    def positional_runs(self) -> Iterator[tuple[tuple[int, ...], ...]]:
+        """Each document's runs in this prompt: its header belongs to its first chunk here."""
+        for header, document in zip(self.headers, self.documents, strict=True):
+            yield document_runs(header, [chunk.token_ids for chunk in document.chunks])
+
+    @property
+    def content_runs(self) -> Iterator[tuple[int, ...]]:
+        """The token ids of each chunk's content record: a header belongs to its document's very first chunk."""
+        for header, document in zip(self.headers, self.documents, strict=True):
+            yield from ((*(() if chunk.place else header), *chunk.token_ids) for chunk in document.chunks)
+
     @cached_property
     def token_ids(self) -> list[int]:
         """The whole prompt."""
@@ -41,7 +53,7 @@ class Prompt:
 
 @dataclass(frozen=True)
 class FoundRecord:
-    """A stored record that has the KV of a chunk; a document's first positional one has that of its header, too."""
+    """A stored record that has the KV of a chunk; a document's first one has that of its header, too."""
 
     key: bytes
     header: ChunkHeader
@@ -88,9 +100,9 @@ def find_stored(
     preamble = snapshot.position_header(key) if prompt.preamble and key not in damaged else None
     if preamble is not None and tuple(preamble.token_ids) != prompt.preamble:
         preamble = None
-    exact = find_chain(snapshot, keys, key, zip(prompt.headers, prompt.documents, strict=True), damaged)
-    others = prompt.chunks[len(exact) :]
-    content = [_find_chunk(snapshot, chunk, damaged) if content_hits else None for chunk in others]
+    exact = find_chain(snapshot, keys, key, prompt.positional_runs, damaged)
+    others = list(zip(prompt.chunks, prompt.content_runs, strict=True))[len(exact) :]
+    content = [_find_chunk(snapshot, chunk.key, ids, damaged) if content_hits else None for chunk, ids in others]
     return Found(key, preamble, (*exact, *content))
 
 
@@ -98,13 +110,12 @@ def find_chain(
     snapshot: Snapshot,
     keys: ChunkKeys,
     parent: bytes,
-    documents: Iterable[tuple[tuple[int, ...], AskedDocument]],
+    documents: Iterable[Sequence[tuple[int, ...]]],
     damaged: Collection[bytes],
 ) -> list[FoundRecord]:
-    """The positional records of the first chunks of documents, each with its header, behind the preamble ``parent``."""
+    """The positional records of the first runs of documents behind the preamble ``parent``."""
     found: list[FoundRecord] = []
-    ids = ((header, [chunk.token_ids for chunk in document.chunks]) for header, document in documents)
-    for link in keys.chain(parent, ids):
+    for link in keys.chain(parent, documents):
         header = None if link.key in damaged else snapshot.position_header(link.key)
         if header is None or tuple(header.token_ids) != link.token_ids:
             break
@@ -112,10 +123,12 @@ def find_chain(
     return found
 
 
-def _find_chunk(snapshot: Snapshot, chunk: AskedChunk, damaged: Collection[bytes]) -> FoundRecord | None:
-    header = None if chunk.key in damaged else snapshot.header(chunk.key)
-    is_hit = header is not None and tuple(header.token_ids) == chunk.token_ids
-    return FoundRecord(chunk.key, header) if header is not None and is_hit else None
+def _find_chunk(
+    snapshot: Snapshot, key: bytes, token_ids: tuple[int, ...], damaged: Collection[bytes]
+) -> FoundRecord | None:
+    header = None if key in damaged else snapshot.header(key)
+    is_hit = header is not None and tuple(header.token_ids) == token_ids
+    return FoundRecord(key, header) if header is not None and is_hit else None
 
 
 def nothing_stored(prompt: Prompt) -> Found:

@@ -41,10 +41,7 @@ def exact(workspace: Workspace, prompt: Prompt, _question: str) -> Sequence[int]
     variant = workspace.handle.loaded.rope_variant(len(prompt.token_ids))
     parent = preamble_key(workspace.handle.fingerprint, prompt.preamble, variant)
     with workspace.store.snapshot() as snapshot:
-        chains = [
-            find_chain(snapshot, workspace.keys, parent, [pair], damaged=())
-            for pair in zip(prompt.headers, prompt.documents, strict=True)
-        ]
+        chains = [find_chain(snapshot, workspace.keys, parent, [runs], damaged=()) for runs in prompt.positional_runs]
     num_exact = [sum(record.header.num_tokens for record in chain) for chain in chains]
     first = num_exact.index(max(num_exact))
     return [first, *(place for place in range(len(chains)) if place != first)]

@@ -30,7 +30,7 @@ class PlacedChunk:
 
 @dataclass(frozen=True)
 class Segment:
-    """One document in the prompt: its header, exact or computed, then its chunks.
+    """One document in the prompt: its header, then its chunks.
 
     ``seams`` are positions where a chunk follows one that is not its predecessor in the document.
     """
@@ -50,6 +50,11 @@ class Segment:
     def num_tokens(self) -> int:
         """Tokens of header and chunks."""
         return self.num_header_tokens + sum(chunk.num_tokens for chunk in self.chunks)
+
+    @property
+    def positions(self) -> range:
+        """The places of header and chunks in the prompt."""
+        return range(self.header_start, self.header_start + self.num_tokens)
 
 
 @dataclass(frozen=True)
@@ -94,7 +99,7 @@ class StitchPlan:
 class SegmentSizes:
     """What planning needs of a document: token counts, its chunks' places in the document, and their hits.
 
-    A header is exact if the first chunk is: they share a record.
+    A header shares the record of the document's first chunk.
     """
 
     num_header_tokens: int
@@ -104,8 +109,9 @@ class SegmentSizes:
 
     @property
     def header_hit(self) -> Hit:
-        """Whether the header's KV is exact, or has to be computed."""
-        return Hit.EXACT if self.chunk_hits and self.chunk_hits[0] is Hit.EXACT else Hit.MISS
+        """Where the header's KV comes from: without the first chunk it has to be computed, unless it is exact."""
+        first = self.chunk_hits[0] if self.chunk_hits else Hit.MISS
+        return Hit.MISS if first is Hit.CONTENT and self.chunk_places[0] else first
 
 
 def plan_stitch(

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from store import content_key, positional_key
 
@@ -15,17 +16,22 @@ from .recipe import Recipe
 
 @dataclass(frozen=True)
 class PreparedDocument:
-    """A document cut into chunks; ``keys`` are the chunks' content keys, ``header`` the ids that name it."""
+    """A document cut into chunks. ``header`` holds the ids that name it, ``keys`` the content keys of its runs."""
 
     document: Document
     chunks: tuple[Chunk, ...]
     keys: tuple[bytes, ...]
     header: tuple[int, ...]
 
+    @cached_property
+    def runs(self) -> tuple[tuple[int, ...], ...]:
+        """What is stored, a record each."""
+        return document_runs(self.header, [chunk.token_ids for chunk in self.chunks])
+
     @property
     def num_tokens(self) -> int:
-        """Tokens of all chunks."""
-        return sum(len(chunk.token_ids) for chunk in self.chunks)
+        """Tokens of all runs."""
+        return sum(map(len, self.runs))
 
     @property
     def chunk_texts(self) -> list[str]:
@@ -33,9 +39,14 @@ class PreparedDocument:
         return [self.document.text[chunk.start : chunk.end] for chunk in self.chunks]
 
 
+def document_runs(header: tuple[int, ...], chunks: Sequence[tuple[int, ...]]) -> tuple[tuple[int, ...], ...]:
+    """The token ids of a document's records: one for each chunk, the first with the header before it."""
+    return tuple((*header, *chunk) if place == 0 else chunk for place, chunk in enumerate(chunks))
+
+
 @dataclass(frozen=True)
 class ChainLink:
-    """A run of tokens at its place in a prompt: a chunk, and in front of a document's first one its header."""
+    """A run of tokens at its place in a prompt."""
 
     key: bytes
     token_ids: tuple[int, ...]
@@ -49,22 +60,19 @@ class ChunkKeys:
     recipe: Recipe
 
     def key(self, token_ids: Sequence[int]) -> bytes:
-        """The content key of a chunk's token ids."""
+        """The content key of a run's token ids."""
         return content_key(self.fingerprint.digest, self.recipe.digest, token_ids)
 
-    def chain(
-        self, preamble_key: bytes, documents: Iterable[tuple[tuple[int, ...], Sequence[Sequence[int]]]]
-    ) -> Iterator[ChainLink]:
-        """A link for each chunk of documents, given as header and chunks, that stand in this order behind a preamble.
+    def chain(self, preamble_key: bytes, documents: Iterable[Sequence[tuple[int, ...]]]) -> Iterator[ChainLink]:
+        """A link for each run of documents, given by their runs, that stand in this order behind a preamble.
 
-        Ends before a document that has no chunk.
+        Ends before a document that has no run.
         """
         parent = preamble_key
-        for header, chunks in documents:
-            if not chunks:
+        for runs in documents:
+            if not runs:
                 return
-            for place, chunk in enumerate(chunks):
-                token_ids = (*(() if place else header), *chunk)
+            for token_ids in runs:
                 parent = positional_key(parent, self.fingerprint.digest, self.recipe.digest, token_ids)
                 yield ChainLink(parent, token_ids)
 
@@ -86,4 +94,5 @@ def prepare_document(document: Document, codec: TextCodec, keys: ChunkKeys) -> P
     """Cut a document and name its chunks."""
     chunks = chunk_document(document.text, lambda text: TokenizedText(*codec.tokenize(text)))
     header = header_ids(codec, document_title(document.name, document.root))
-    return PreparedDocument(document, chunks, tuple(keys.key(chunk.token_ids) for chunk in chunks), header)
+    runs = document_runs(header, [chunk.token_ids for chunk in chunks])
+    return PreparedDocument(document, chunks, tuple(map(keys.key, runs)), header)

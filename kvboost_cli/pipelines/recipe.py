@@ -9,7 +9,7 @@ from blake3 import blake3
 
 from .errors import SettingRefused
 
-VERSION = 2
+VERSION = 3
 DEFAULT_BITS = 8
 DEFAULT_CONTEXTS = 2
 DEFAULT_EXACT = True

@@ -7,6 +7,8 @@ from typing import Self
 from store import ChunkStore, DocumentEntry, Snapshot
 
 from ..retrieval import SearchIndex, SearchIndexDamaged, remove_index
+from .prepare import document_title
+from .prompt import header_text
 
 FILE_NAME = "search.sqlite"
 
@@ -70,5 +72,6 @@ class StoreSearch:
 
 
 def _chunk_texts(snapshot: Snapshot, entry: DocumentEntry, decode: Decode) -> list[str]:
+    named = header_text(document_title(entry.name, entry.root))
     headers = [snapshot.header(key) for key in entry.chunk_keys]
-    return ["" if header is None else decode(header.token_ids) for header in headers]
+    return ["" if header is None else decode(header.token_ids).removeprefix(named) for header in headers]

@@ -72,9 +72,8 @@ class Workspace:
         if not self.recipe.exact:
             return ()
         parent = preamble_key(self.handle.fingerprint, self.preamble, rope_variant=0)
-        document = (prepared.header, [chunk.token_ids for chunk in prepared.chunks])
         links, length = [], len(self.preamble)
-        for link in self.keys.chain(parent, [document]):
+        for link in self.keys.chain(parent, [prepared.runs]):
             length += len(link.token_ids)
             if length > self.handle.exact_positions:
                 break

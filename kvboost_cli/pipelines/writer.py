@@ -59,7 +59,7 @@ class _Waiting:
 
     @property
     def num_missing_tokens(self) -> int:
-        sizes = {key: len(chunk.token_ids) for key, chunk in zip(self.prepared.keys, self.prepared.chunks, strict=True)}
+        sizes = {key: len(run) for key, run in zip(self.prepared.keys, self.prepared.runs, strict=True)}
         return sum(sizes[key] for key in self.missing)
 
     @property

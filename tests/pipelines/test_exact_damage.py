@@ -126,8 +126,8 @@ def test_a_link_of_other_token_ids_is_no_hit(desk: Desk, path: Path) -> None:
         answer = start_answer(workspace, ask_request(path))
         prompt, keys, model = answer.stitched.prompt, workspace.keys, workspace.handle.loaded
         parent = preamble_key(keys.fingerprint, (1, 2, 3), rope_variant=0)
-        document, header = prompt.documents[0], prompt.headers[0]
-        (link, *_rest) = keys.chain(parent, [(header, [chunk.token_ids for chunk in document.chunks])])
+        runs = next(prompt.positional_runs)
+        (link, *_rest) = keys.chain(parent, [runs])
         forged = (*link.token_ids[:-1], 7)
         size = slice(0, len(forged))
         layers = [
@@ -138,7 +138,7 @@ def test_a_link_of_other_token_ids_is_no_hit(desk: Desk, path: Path) -> None:
         workspace.store.put_position(record)
         with workspace.store.snapshot() as snapshot:
             assert snapshot.position_header(link.key) is not None
-            assert find_chain(snapshot, keys, parent, [(header, document)], ()) == []
+            assert find_chain(snapshot, keys, parent, [runs], ()) == []
 
 
 def test_a_link_that_is_dropped_between_looking_and_storing_is_made_again(desk: Desk) -> None:

@@ -95,7 +95,7 @@ def test_only_the_first_of_several_documents_is_exact(desk: Desk) -> None:
         for order in ((0, 1, 2), (2, 0, 1), (1, 1, 0)):
             stitched = start_answer(workspace, ask_request(*(paths[place] for place in order))).stitched
             assert hit_kinds(stitched) == [{E}, {C}, {C}]
-            assert [segment.header_hit for segment in stitched.plan.segments] == [E, M, M]
+            assert [segment.header_hit for segment in stitched.plan.segments] == [E, C, C]
 
 
 @pytest.mark.parametrize("name", [name for name in ARCHITECTURES if name != "phi3"])
@@ -210,10 +210,9 @@ def _store_whole_prompt(workspace: Workspace, answer: Answer) -> None:
     model, stitched = workspace.handle.loaded, answer.stitched
     prompt, keys = stitched.prompt, workspace.keys
     parent = preamble_key(keys.fingerprint, prompt.preamble, rope_variant=0)
-    chunks = [[chunk.token_ids for chunk in document.chunks] for document in prompt.documents]
     start = len(prompt.preamble)
     cos, sin = model.rotary_angles(stitched.plan.num_tokens)
-    for link in keys.chain(parent, zip(prompt.headers, chunks, strict=True)):
+    for link in keys.chain(parent, prompt.positional_runs):
         part = slice(start, start + len(link.token_ids))
         layers = [
             (unrotate_keys(cached[0][0, :, part], cos[part], sin[part]), cached[1][0, :, part])

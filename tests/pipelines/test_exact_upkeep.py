@@ -59,15 +59,15 @@ def test_what_an_edit_left_behind_is_dropped(desk: Desk) -> None:
 
 
 def test_a_renamed_file_is_exact_under_its_new_name(desk: Desk) -> None:
-    """Its chunks are kept; its links are made anew, since the first one begins with the name."""
+    """Its chunks are kept but the first, which begins with the name, as the links do."""
     desk.bits = 16
-    path = desk.write("a.md", make_text(1))
+    path = desk.write("a.md", make_text(1, 4))
     desk.index()
     path = path.rename(desk.docs / "another-name.md")
     tally, _events = desk.index(prune=True)
     assert (tally.changes["added"], tally.changes["removed"]) == (1, 1)
-    assert (tally.num_new_chunks, tally.tokens_encoded) == (0, 0)
-    assert tally.tokens_exact > tally.num_missing_tokens == 0
+    assert tally.num_new_chunks == 1 < tally.num_reused_chunks
+    assert tally.tokens_exact > tally.tokens_encoded > 0
     with desk.workspace() as workspace:
         stitched = start_answer(workspace, ask_request(path)).stitched
         expected = reference_logits(workspace, stitched.prompt.token_ids)
@@ -95,7 +95,7 @@ def test_a_touched_file_below_another_folder_is_exact_under_the_name_that_this_g
     desk.index()
     path.touch()
     tally, _events = desk.index(desk.docs / "sub")
-    assert (tally.changes["unchanged"], tally.num_new_chunks) == (1, 0)
+    assert (tally.changes["unchanged"], tally.num_new_chunks) == (1, 1)
     assert tally.tokens_exact > 0
     with desk.workspace() as workspace:
         stitched = start_answer(workspace, ask_request(path)).stitched
@@ -106,12 +106,13 @@ def test_a_touched_file_below_another_folder_is_exact_under_the_name_that_this_g
     assert (again.changes["unchanged"], again.tokens_exact) == (1, 0)
 
 
-def test_a_copy_has_links_of_its_own(desk: Desk) -> None:
-    first = desk.write("a.md", make_text(1))
+def test_a_copy_has_links_and_a_first_chunk_of_its_own(desk: Desk) -> None:
+    first = desk.write("a.md", make_text(1, 4))
     desk.index()
-    copy = desk.write("copy.md", make_text(1))
+    copy = desk.write("copy.md", make_text(1, 4))
     tally, _events = desk.index()
-    assert (tally.changes["added"], tally.num_new_chunks) == (1, 0)
+    assert (tally.changes["added"], tally.num_new_chunks) == (1, 1)
+    assert tally.num_reused_chunks > 1
     with desk.workspace() as workspace:
         for path in (first, copy):
             assert hit_kinds(start_answer(workspace, ask_request(path)).stitched) == [{E}]
@@ -194,4 +195,4 @@ def test_each_pass_of_a_long_document_is_a_sign_of_life(desk: Desk) -> None:
     assert max(signs) <= 512
     assert sum(signs) == tally.tokens_exact
     indexed = [event for event in events if isinstance(event, Indexed)]
-    assert sum(event.num_missing_tokens for event in indexed) == tally.tokens_encoded < tally.tokens_exact
+    assert sum(event.num_missing_tokens for event in indexed) == tally.tokens_encoded == tally.tokens_exact

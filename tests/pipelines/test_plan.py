@@ -64,23 +64,31 @@ def test_fresh_reused_exact_and_tail_make_up_the_prompt(plan: StitchPlan) -> Non
 
 
 @given(PLANS)
-def test_the_tail_is_never_reused_and_a_header_only_with_an_exact_chunk_behind_it(plan: StitchPlan) -> None:
+def test_the_tail_is_never_reused_and_a_header_only_with_the_chunk_behind_it(plan: StitchPlan) -> None:
     exact = set(plan.positions_with(Hit.EXACT))
     reused = {*plan.positions_with(Hit.CONTENT), *exact}
     assert not reused.intersection(plan.tail)
     for segment in plan.segments:
-        if segment.chunks and segment.chunks[0].hit is Hit.EXACT:
-            assert exact.issuperset(segment.header)
-        else:
+        if segment.header_hit is Hit.MISS:
             assert not reused.intersection(segment.header)
+        else:
+            assert segment.header_hit is segment.chunks[0].hit
+            assert reused.issuperset(segment.header)
+
+
+def test_a_header_is_reused_with_the_first_chunk_of_its_document_alone() -> None:
+    whole, excerpt = one_document(5, 5), one_document(5, 5, places=[1, 2])
+    plan = plan_stitch(3, Hit.EXACT, [whole, excerpt], 2)
+    assert [segment.header_hit for segment in plan.segments] == [Hit.CONTENT, Hit.MISS]
+    assert plan.fresh_positions() == [15, 16]
 
 
 def test_an_exact_header_is_not_computed() -> None:
     plan = plan_stitch(3, Hit.EXACT, [one_document(5, 4, hit=Hit.EXACT), one_document(6)], 2)
     assert plan.positions_with(Hit.EXACT) == list(range(14))
-    assert plan.fresh_positions() == [14, 15]
+    assert plan.fresh_positions() == []
     counts = count_tokens(plan, 0, 0)
-    assert (counts.exact, counts.reused, counts.prefilled) == (14, 6, 4)
+    assert (counts.exact, counts.reused, counts.prefilled) == (14, 8, 2)
 
 
 def test_seams_stand_where_a_chunk_does_not_follow_its_predecessor() -> None:
@@ -103,10 +111,10 @@ def test_token_counts_sum_to_the_prompt(plan: StitchPlan, ratio: float | None, g
     assert counts.generated == generated
 
 
-def test_selective_repair_takes_the_heads_of_documents_and_what_follows_seams() -> None:
+def test_selective_repair_takes_headers_the_heads_of_documents_and_what_follows_seams() -> None:
     plan = plan_stitch(0, Hit.MISS, [one_document(100, 100, places=[0, 5]), one_document(100)], 1)
     length = DEFAULT_HEAD_TOKENS
-    expected = [*range(2, 2 + length), *range(102, 102 + length), *range(204, 204 + length)]
+    expected = [*range(2 + length), *range(102, 102 + length), *range(202, 204 + length)]
     assert choose_heads(plan, None) == expected
 
 

@@ -22,7 +22,13 @@ from kvboost_cli.pipelines.plan import Hit
 from kvboost_cli.pipelines.prompt import tail_ids
 from kvboost_cli.pipelines.repairing import REPAIRS
 from kvboost_cli.pipelines.repairs.heads import DEFAULT_HEAD_TOKENS, segment_heads
-from kvboost_cli.pipelines.repairs.question import ATTENDED, MAX_TOKENS, adaptive_budget, scoring_layers
+from kvboost_cli.pipelines.repairs.question import (
+    ATTENDED,
+    MAX_HEADS,
+    MAX_TOKENS,
+    adaptive_budget,
+    scoring_layers,
+)
 from kvboost_cli.pipelines.repairs.task import RepairTask
 from kvboost_cli.pipelines.workspace import Workspace
 
@@ -110,7 +116,20 @@ def test_question_takes_the_tokens_around_those_that_the_question_attends_to_mos
     reused = {place: peaks[place].item() for place in content}
     near = {place: sum(reused.get(place + step, 0.0) for step in range(-3, 4)) for place in content}
     best = sorted(content, key=lambda place: -near[place])[: round(0.05 * len(content))]
-    assert list(chosen) == sorted({*best, *segment_heads(task.plan, DEFAULT_HEAD_TOKENS)})
+    assert list(chosen) == sorted({*best, *segment_heads(task.plan.segments, DEFAULT_HEAD_TOKENS)})
+
+
+def test_question_repairs_the_heads_of_the_documents_that_it_reads_most_and_no_others(desk: Desk) -> None:
+    paths = [desk.write(f"{seed}.md", make_text(seed, 1)) for seed in range(MAX_HEADS + 4)]
+    desk.index()
+    with desk.workspace() as workspace:
+        task = make_task(workspace, paths, ratio=0.0)
+        repaired = REPAIRS["question"](task)
+    assert repaired.mass is not None
+    shares = [float(repaired.mass[list(segment.positions)].sum()) for segment in task.plan.segments[1:]]
+    most = sorted(range(len(shares)), key=lambda place: -shares[place])[:MAX_HEADS]
+    read = [task.plan.segments[1 + place] for place in most]
+    assert list(repaired.positions) == sorted(segment_heads(read, DEFAULT_HEAD_TOKENS))
 
 
 def test_question_tells_the_mean_attention_to_every_position(desk: Desk) -> None:

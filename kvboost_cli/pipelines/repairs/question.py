@@ -1,9 +1,10 @@
-"""Question-guided repair (ours): recompute what the question attends to, and the heads of the segments.
+"""Question-guided repair (ours): recompute what the question attends to, and the heads of the documents it reads.
 
 A first pass of the tail through the lowest layers records how much each reused token is attended to; a second one
 repairs. What matters is the peak: a fact is read by one token of the question, in one head. The tokens around a peak
-are repaired with it, since what a token says is spread over its neighbours. Heads get little attention but changed the
-most. docs/fidelity.md has the measurements behind every constant here.
+are repaired with it, since what a token says is spread over its neighbours. The documents that the question looks at
+most have their header and first tokens repaired, too: these get little attention but changed the most. docs/fidelity.md
+has the measurements behind every constant here.
 """
 
 import math
@@ -14,7 +15,7 @@ from torch import Tensor
 from torch.nn.functional import avg_pool1d
 
 from ...model.scoring import KeyAttention, score_keys
-from ..plan import Hit
+from ..plan import Hit, Segment, StitchPlan
 from .heads import DEFAULT_HEAD_TOKENS, segment_heads
 from .task import Repaired, RepairTask, recompute, share_of_content
 
@@ -33,8 +34,12 @@ How many those are depends on the question, hardly on the length of the prompt: 
 """
 
 
+MAX_HEADS = 4
+"""Documents whose heads are repaired."""
+
+
 def question(task: RepairTask) -> Repaired:
-    """Recompute the tokens that the question attends to most, and the heads of the segments."""
+    """Recompute the tokens that the question attends to most, and the heads of the documents that it reads most."""
     content = task.plan.positions_with(Hit.CONTENT)
     if not content or task.ratio == 1.0:  # nothing to choose
         return recompute(task, content)
@@ -43,8 +48,14 @@ def question(task: RepairTask) -> Repaired:
     scores = spread_peaks(attention.peak, places)
     budget = adaptive_budget(scores) if task.ratio is None else share_of_content(task.plan, task.ratio)
     attended = places[scores.argsort(descending=True, stable=True)[:budget]].tolist()
-    chosen = {*attended, *segment_heads(task.plan, DEFAULT_HEAD_TOKENS)}
+    chosen = {*attended, *segment_heads(_most_read(task.plan, attention.mass), DEFAULT_HEAD_TOKENS)}
     return replace(recompute(task, sorted(chosen)), mass=attention.mass)
+
+
+def _most_read(plan: StitchPlan, mass: Tensor) -> list[Segment]:
+    """The documents with reused chunks that got the most attention; ``mass`` is fp32 [positions]."""
+    reused = [segment for segment in plan.segments if any(chunk.hit is Hit.CONTENT for chunk in segment.chunks)]
+    return sorted(reused, key=lambda segment: -float(mass[segment.positions].sum()))[:MAX_HEADS]
 
 
 def _read_attention(task: RepairTask) -> KeyAttention:
