@@ -8,6 +8,7 @@ Arrays are contiguous and little-endian. The offsets follow from the shape alone
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import torch
 from torch import Tensor
@@ -69,12 +70,16 @@ def view_layer(buffer: Tensor, shape: LayerShape) -> tuple[Tensor, ...]:
     """
     if buffer.numel() != shape.num_bytes:
         raise LayoutMismatch(f"a layer of {shape.num_bytes} bytes was expected, got: {buffer.numel()}")
-    views, offset = [], 0
-    for dtype, dims in shape.arrays:
-        length = _num_bytes(dtype, dims)
-        views.append(buffer[offset : offset + length].view(dtype).view(dims))
-        offset += _aligned(length)
+    views = []
+    for (dtype, dims), offset in zip(shape.arrays, array_offsets(shape), strict=True):
+        views.append(buffer[offset : offset + _num_bytes(dtype, dims)].view(dtype).view(dims))
     return tuple(views)
+
+
+def array_offsets(shape: LayerShape) -> tuple[int, ...]:
+    """Where each array of a layer begins in its bytes."""
+    lengths = [_aligned(_num_bytes(dtype, dims)) for dtype, dims in shape.arrays]
+    return tuple(accumulate(lengths[:-1], initial=0))
 
 
 def _arrays(keys: Tensor, values: Tensor, shape: LayerShape) -> Sequence[Tensor]:

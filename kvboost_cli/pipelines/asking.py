@@ -26,7 +26,8 @@ from .plan import Hit, StitchPlan
 from .prompt import tail_ids
 from .repairing import REPAIRS, effective_name
 from .repairs.task import Repaired, RepairTask
-from .stitch import StoredChunk, load_chunks, load_preamble
+from .stitch import StoredChunk
+from .streaming import StoredPrompt, choose_loader
 from .workspace import Workspace
 
 
@@ -182,6 +183,7 @@ def load_stored(
     """Fill the cache with all that the store has; a record that proves damaged is as if it were not there."""
     model, recipe = workspace.handle.loaded, workspace.recipe
     variant = model.rope_variant(len(prompt.token_ids))
+    load = choose_loader(model.device)
     damaged: set[bytes] = set()
     while True:
         with workspace.store.snapshot() as snapshot:
@@ -189,13 +191,16 @@ def load_stored(
             plan = plan_prompt(prompt, found)
             clock.lap("lookup_s")
             try:
-                if found.preamble is not None:
-                    load_preamble(snapshot, found.preamble_key, found.preamble, model, recipe, kv)
-                load_chunks(snapshot, _stored_chunks(plan, found), model, recipe, plan.num_tokens, kv)
+                load(snapshot, _stored_prompt(plan, found), model, recipe, kv)
                 clock.lap("load_s")
                 return plan, found, frozenset([*damaged, *snapshot.damaged])
             except DamagedRecord:
                 damaged.update(snapshot.damaged)
+
+
+def _stored_prompt(plan: StitchPlan, found: Found) -> StoredPrompt:
+    preamble = None if found.preamble is None else (found.preamble_key, found.preamble)
+    return StoredPrompt(preamble, _stored_chunks(plan, found), plan.num_tokens)
 
 
 def _stored_chunks(plan: StitchPlan, found: Found) -> list[StoredChunk]:
