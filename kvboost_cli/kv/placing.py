@@ -45,7 +45,7 @@ def make_placer(placement: Placement) -> PlaceLayer:
     sizes = [shape.num_bytes for shape in shapes]
 
     def place(staged: Tensor, keys: Tensor, values: Tensor) -> None:
-        arrays = [view_layer(part, shape) for part, shape in zip(staged.split(sizes), shapes, strict=True)]
+        arrays = [view_layer(part, shape) for part, shape in zip(torch.split(staged, sizes), shapes, strict=True)]
         expanded = expand_layer(arrays, groups, placement.cos, placement.sin, shapes[0].bits)
         for cached, fresh in zip((keys, values), expanded, strict=True):
             cached.index_copy_(1, places, fresh.to(cached.dtype))

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from torch import Tensor
 
 from kvboost_cli.kv import placing
 from kvboost_cli.model.cache import ScatterCache
+from kvboost_cli.model.handle import ModelHandle
 from kvboost_cli.model.load import LoadedModel
 from kvboost_cli.model.streams import streaming
 from kvboost_cli.pipelines.asking import Stitched, start_answer
@@ -71,6 +73,7 @@ def test_a_pass_over_layers_that_still_arrive_gives_the_same_logits(desk: Desk, 
     assert torch.equal(logits, stitched.logits)
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="with a GPU the kernel is compiled, and this desk is on the CPU")
 def test_the_kernel_fills_the_cache_as_plain_torch_does(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("triton", reason="Triton is not installed: it comes with torch for GPUs")
     monkeypatch.setenv("TRITON_INTERPRET", "1")
@@ -80,6 +83,18 @@ def test_the_kernel_fills_the_cache_as_plain_torch_does(desk: Desk, monkeypatch:
         logits = streamed_logits(workspace, stitched, "selective", fused.make_placer)
     # multiply and add may be contracted: fp32 roundings, through two layers
     torch.testing.assert_close(logits, stitched.logits, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+@pytest.mark.parametrize("repair", ["none", "question", "cacheblend"])
+def test_a_gpu_answers_as_the_cpu_does(desk: Desk, repair: str) -> None:
+    with asked(desk, repair) as (_workspace, on_cpu):
+        pass
+    desk.handles = {"float32": ModelHandle("tiny", desk.model_dir, "cuda", "float32", desk.root / "cache")}
+    with desk.workspace() as workspace:
+        on_gpu = start_answer(workspace, ask_request(*reversed(NAMES), repair=repair)).stitched
+    assert on_gpu.plan == on_cpu.plan
+    torch.testing.assert_close(on_gpu.logits.cpu(), on_cpu.logits, atol=1e-3, rtol=1e-3)  # sums in another order
 
 
 def test_a_damaged_layer_ends_the_pass_that_meets_it(desk: Desk) -> None:
@@ -150,6 +165,10 @@ def test_an_error_within_leaves_no_thread_and_no_wait_behind(tiny_models: TinyMo
         raise RuntimeError("the pass failed")
     assert all(layer.arrival is None for layer in kv.buffers)
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("kvboost-layers")]
+
+
+def test_a_gpu_takes_the_kernel_if_triton_is_there() -> None:
+    assert has_kernel(torch.device("cuda")) == (find_spec("triton") is not None)
 
 
 def test_a_cpu_takes_plain_torch() -> None:
