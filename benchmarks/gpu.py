@@ -37,7 +37,7 @@ ANSWER_TOKENS = 32
 
 @dataclass(frozen=True)
 class Scale:
-    """Models to build, prompt sizes in tokens, and how documents are cut; a word is about a token."""
+    """Models to build, prompt sizes in tokens, and how many documents there are; a word is 1.3 tokens."""
 
     models: tuple[str, ...]
     prompts: tuple[int, ...]
@@ -45,7 +45,7 @@ class Scale:
     document_words: int
 
 
-FULL = Scale(("qwen2.5-3b", "llama-3.1-8b"), (2048, 8192, 16384), num_documents=16, document_words=960)
+FULL = Scale(("qwen2.5-3b", "llama-3.1-8b"), (2048, 8192, 16384), num_documents=16, document_words=780)
 TINY = Scale(("tiny",), (256, 512, 1024), num_documents=8, document_words=110)
 
 
@@ -136,6 +136,7 @@ def model_workspace(name: str, device: torch.device, dtype: str) -> Iterator[Wor
         path = save_model(name, Path(folder) / name, device, DTYPES[dtype])
         if device.type == "cuda":
             torch.cuda.empty_cache()  # of the copy that was saved
+            torch.cuda.reset_peak_memory_stats()
         handle = ModelHandle(name, path, device.type, dtype, Path(folder) / "cache")
         with throwaway_workspace(BenchModel(lambda _model, _dtype: handle, str(path), dtype)) as workspace:
             yield workspace

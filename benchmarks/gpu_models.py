@@ -7,6 +7,9 @@ from pathlib import Path
 import torch
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedConfig, Qwen2Config
+from transformers.utils import logging
+
+logging.disable_progress_bar()
 
 SPECIAL_TOKENS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 TEMPLATE = (
