@@ -116,6 +116,18 @@ def measure(workspace: Workspace, names: Sequence[str], repeats: int) -> list[di
     return [{"strategy": strategy, **summarize(taken)} for strategy, taken in samples.items()]
 
 
+def measure_sizes(
+    workspace: Workspace, documents: Path, sizes: Sequence[int], repeats: int
+) -> Iterator[dict[str, object]]:
+    """Each prompt size, by as many documents as that takes; prints as it goes."""
+    names = sorted(str(path) for path in documents.iterdir())
+    per_document = workspace.store.stats().num_tokens / len(names)
+    for size in sizes:
+        for row in measure(workspace, names[: max(2, round(size / per_document))], repeats):
+            print_row(row)
+            yield row
+
+
 def summarize(samples: Sequence[Sample]) -> dict[str, object]:
     decode = [sample.decode_ms for sample in samples if sample.decode_ms is not None]
     phases = {name: median([one.phases_s.get(name, 0.0) for one in samples]) for name in samples[0].phases_s}
@@ -149,14 +161,7 @@ def bench_model(name: str, scale: Scale, documents: Path, device: torch.device, 
     with model_workspace(name, device, dtype) as workspace:
         indexed = index_all(workspace, documents)
         print(f"indexed {indexed['tokens']:,} tokens at {indexed['tokens_per_s']:,.0f} tokens/s", flush=True)
-        names = sorted(str(path) for path in documents.iterdir())
-        per_document = indexed["tokens"] / len(names)
-        rows = []
-        for size in scale.prompts:
-            chosen = names[: max(2, round(size / per_document))]
-            for row in measure(workspace, chosen, options.repeats):
-                rows.append(row)
-                print_row(row)
+        rows = list(measure_sizes(workspace, documents, scale.prompts, options.repeats))
         peak = torch.cuda.max_memory_allocated() if device.type == "cuda" else None
         handle = workspace.handle
     return {
