@@ -83,13 +83,19 @@ def check_device(settings: "Settings", identity: "StoreIdentity | None") -> Chec
     """Where and in what commands would compute."""
     try:
         from ..model.load import choose_device, choose_dtype
+        from ..pipelines.streaming import has_kernel
     except ImportError as error:
         return Check("device", FAILED, f"torch or transformers cannot be imported: {error}", _REINSTALL)
     try:
         device = choose_device(settings.device)
     except Exception as error:
         return failed_by("device", error)
-    return Check("device", OK, f"{device}, {choose_dtype(_wanted(settings, identity)[1], device)}")
+    told = f"{device}, {choose_dtype(_wanted(settings, identity)[1], device)}"
+    if device.type == "cuda":
+        told += (
+            ", stored layers by the fused kernel" if has_kernel(device) else ", stored layers without Triton: slower"
+        )
+    return Check("device", OK, told)
 
 
 def check_model(settings: "Settings", identity: "StoreIdentity | None") -> tuple[Check, "ModelHandle | None"]:

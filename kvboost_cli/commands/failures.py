@@ -40,6 +40,7 @@ FAILURES: Mapping[str, Failure] = {
     "ModelDownloadFailed": Failure(1, f"check the name and the network, then {_RETRY}"),
     "ModelUnsupported": Failure(1, "choose another model with --model; the docs list what works"),
     "DeviceUnavailable": Failure(1, "use --device auto and --dtype auto"),
+    "DeviceTooSmall": Failure(1, "free memory of the device, choose a smaller model with --model, or use --device cpu"),
     "ModelError": Failure(1, "choose another model with --model; `kvboost models list` shows the catalog"),
     # kvboost_cli.documents
     "PathNotFound": Failure(2, "check the spelling; a pattern must match at least one file"),
@@ -57,6 +58,9 @@ FAILURES: Mapping[str, Failure] = {
     "DocumentGone": Failure(2, "bring the file back, or forget it with `kvboost index PATH --prune`"),
     "AmbiguousDocument": Failure(2, "give more of the document's path to -d"),
     "PromptTooLong": Failure(1, "drop a document, lower --top-k, or shorten the question"),
+    "DeviceMemoryShort": Failure(
+        1, "name fewer documents, lower --top-k or --max-tokens, index what is not in the store, or use --device cpu"
+    ),
     "EmptyQuestion": Failure(2, "write the question after `kvboost ask`, or give - and pipe it in"),
     "SettingRefused": Failure(2, "choose another value; `kvboost index --help` lists them"),
     "FidelityNotMeasured": Failure(

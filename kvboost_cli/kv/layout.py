@@ -8,6 +8,7 @@ Arrays are contiguous and little-endian. The offsets follow from the shape alone
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import torch
 from torch import Tensor
@@ -59,7 +60,10 @@ class LayerShape:
 
 def encode_layer(keys: Tensor, values: Tensor, shape: LayerShape) -> bytes:
     """Quantize unrotated keys [kv_heads, tokens, key_dim] and values of one layer, and lay them out as bytes."""
-    return b"".join(_array_bytes(array) for array in _arrays(keys, values, shape))
+    laid = torch.zeros(shape.num_bytes, dtype=torch.uint8, device=keys.device)
+    for place, array in zip(view_layer(laid, shape), _arrays(keys, values, shape), strict=True):
+        place.copy_(array)
+    return laid.cpu().numpy().tobytes()
 
 
 def view_layer(buffer: Tensor, shape: LayerShape) -> tuple[Tensor, ...]:
@@ -69,12 +73,16 @@ def view_layer(buffer: Tensor, shape: LayerShape) -> tuple[Tensor, ...]:
     """
     if buffer.numel() != shape.num_bytes:
         raise LayoutMismatch(f"a layer of {shape.num_bytes} bytes was expected, got: {buffer.numel()}")
-    views, offset = [], 0
-    for dtype, dims in shape.arrays:
-        length = _num_bytes(dtype, dims)
-        views.append(buffer[offset : offset + length].view(dtype).view(dims))
-        offset += _aligned(length)
+    views = []
+    for (dtype, dims), offset in zip(shape.arrays, array_offsets(shape), strict=True):
+        views.append(buffer[offset : offset + _num_bytes(dtype, dims)].view(dtype).view(dims))
     return tuple(views)
+
+
+def array_offsets(shape: LayerShape) -> tuple[int, ...]:
+    """Where each array of a layer begins in its bytes."""
+    lengths = [_aligned(_num_bytes(dtype, dims)) for dtype, dims in shape.arrays]
+    return tuple(accumulate(lengths[:-1], initial=0))
 
 
 def _arrays(keys: Tensor, values: Tensor, shape: LayerShape) -> Sequence[Tensor]:
@@ -82,11 +90,6 @@ def _arrays(keys: Tensor, values: Tensor, shape: LayerShape) -> Sequence[Tensor]
         return keys.to(shape.dtype), values.to(shape.dtype)
     k, v = quantize_keys(keys, shape.bits, shape.group), quantize_values(values, shape.bits, shape.group)
     return k.codes, k.scale, k.zero, v.codes, v.scale, v.zero
-
-
-def _array_bytes(array: Tensor) -> bytes:
-    raw = array.cpu().contiguous().view(torch.uint8).numpy().tobytes()
-    return raw.ljust(_aligned(len(raw)), b"\0")
 
 
 def _num_bytes(dtype: torch.dtype, shape: Sequence[int]) -> int:

@@ -105,8 +105,15 @@ def _encode(grouped: Tensor, dim: int, bits: int) -> tuple[Tensor, Tensor, Tenso
 def _half_below(x: Tensor) -> Tensor:
     """The largest fp16 number not above ``x`` (fp32)."""
     half = x.half()
-    below = torch.nextafter(half, torch.full_like(half, -torch.inf))
-    return torch.where(half.float() > x, below, half)
+    return torch.where(half.float() > x, _next_below(half), half)
+
+
+def _next_below(half: Tensor) -> Tensor:
+    """The fp16 number before each one, by its bits: ``torch.nextafter`` knows no fp16 on some devices."""
+    bits = half.view(torch.int16)
+    below_zero = torch.full_like(bits, -0x7FFF)  # the sign, and the smallest magnitude
+    below = torch.where(half > 0, bits - 1, torch.where(half == 0, below_zero, bits + 1))
+    return below.view(torch.float16)
 
 
 def _pack(codes: Tensor, bits: int) -> Tensor:

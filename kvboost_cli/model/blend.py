@@ -33,13 +33,18 @@ def blend_tokens(
     """
     places = torch.tensor(positions, device=model.device)
     stored = kv.layer_kv(PROBE_LAYER)[1][:, :, places]  # advanced indexing copies
-    with _narrowing(model, places, stored, kv, select):
+    with _narrowing(model, positions, places, stored, kv, select):
         return forward_tokens(model, token_ids, positions, kv)[0, -1]
 
 
 @contextmanager
 def _narrowing(
-    model: LoadedModel, places: Tensor, stored: Tensor, kv: ScatterCache, select: SelectRows
+    model: LoadedModel,
+    positions: Sequence[int],
+    places: Tensor,
+    stored: Tensor,
+    kv: ScatterCache,
+    select: SelectRows,
 ) -> Iterator[None]:
     narrowed: dict[str, Any] = {}
 
@@ -48,8 +53,8 @@ def _narrowing(
         if not narrowed:
             fresh = kv.layer_kv(PROBE_LAYER)[1][:, :, places]
             deviation = (fresh.float() - stored.float()).square().sum((0, 1, 3))
-            rows = torch.tensor(select(deviation), device=places.device)
-            chosen = places[rows].tolist()
+            selected = select(deviation)
+            rows, chosen = torch.tensor(selected, device=places.device), [positions[row] for row in selected]
             kv.write_at(chosen, first_layer=PROBE_LAYER + 1)
             narrowed.update(_narrow_options(model, options, rows, chosen, kv.capacity))
             hidden = hidden[:, rows]

@@ -1,6 +1,7 @@
 """The KV cache of one prompt: preallocated buffers that new keys and values are scattered into."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -26,6 +27,13 @@ class ScatterLayer(CacheLayerMixin):
         self.slots: Tensor | slice = slice(0, 0)
         self.num_visible = 0
         self.is_initialized = True
+        self.arrival: Callable[[], None] | None = None
+
+    def settle(self) -> None:
+        """Wait until the stored part of the layer is there, if it is still under way."""
+        if self.arrival is not None:
+            self.arrival()
+            self.arrival = None
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
         """Nothing is lazy: the buffers exist from the start."""
@@ -34,6 +42,7 @@ class ScatterLayer(CacheLayerMixin):
         self, key_states: Tensor, value_states: Tensor, *_args: object, **_kwargs: object
     ) -> tuple[Tensor, Tensor]:
         """Scatter new KV, [batch, kv_heads, new, head_dim], and return the buffers."""
+        self.settle()
         if isinstance(self.slots, slice):
             self.keys[:, :, self.slots] = key_states
             self.values[:, :, self.slots] = value_states
@@ -90,7 +99,13 @@ class ScatterCache(Cache):
         for layer in self.buffers[first_layer:]:
             layer.slots, layer.num_visible = slots, last + 1
 
+    def expect(self, wait: Callable[[int], None] | None) -> None:
+        """Call ``wait`` with a layer's number before that layer is first touched; None: nothing is under way."""
+        for index, layer in enumerate(self.buffers):
+            layer.arrival = None if wait is None else partial(wait, index)
+
     def layer_kv(self, layer: int) -> tuple[Tensor, Tensor]:
         """A layer's whole buffers, keys and values, [batch, kv_heads, capacity, head_dim]; writing is allowed."""
         buffers = self.buffers[layer]
+        buffers.settle()
         return buffers.keys, buffers.values

@@ -9,6 +9,7 @@
     |   +-- InstallerMissing   this Python environment has no pip to fetch with
     +-- ModelUnsupported       an architecture, position scheme or file format that we refuse
     +-- DeviceUnavailable      the wanted device does not exist here
+    +-- DeviceTooSmall         the device has not enough free memory for the model's weights
 """
 
 
@@ -38,3 +39,7 @@ class ModelUnsupported(ModelError):
 
 class DeviceUnavailable(ModelError):
     """The device asked for is not available on this machine."""
+
+
+class DeviceTooSmall(ModelError):
+    """The model's weights do not fit the device's free memory; the message gives both in bytes."""

@@ -14,7 +14,8 @@ from transformers.utils import logging
 
 from . import attention
 from .architecture import Geometry, read_geometry
-from .errors import DeviceUnavailable, ModelUnsupported
+from .errors import DeviceTooSmall, DeviceUnavailable, ModelUnsupported
+from .memory import OVERHEAD_BYTES, free_bytes, weight_bytes
 
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
 
@@ -97,13 +98,15 @@ def choose_dtype(wanted: str, device: torch.device) -> str:
 def load_model(model_dir: Path, device: torch.device, dtype_name: str) -> LoadedModel:
     """Read config and safetensors weights from a directory.
 
-    Raises ``ModelUnsupported`` for architectures that cannot be stitched and for files that cannot be read.
+    Raises ``ModelUnsupported`` for architectures that cannot be stitched and for files that cannot be read, and
+    ``DeviceTooSmall`` before anything is read if the weights do not fit the device.
     """
     _silence_transformers()
     dtype = DTYPES[dtype_name]
     try:
         config = AutoConfig.from_pretrained(model_dir, local_files_only=True)
         geometry = read_geometry(config.to_dict())
+        _require_memory(model_dir, device, dtype.itemsize)
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             model_dir,
             config=config,
@@ -122,6 +125,15 @@ def load_model(model_dir: Path, device: torch.device, dtype_name: str) -> Loaded
     module.set_attn_implementation(attention.NAME)
     module.get_output_embeddings().register_forward_pre_hook(_compact_input)
     return LoadedModel(module, geometry, device, dtype, _end_tokens(model_dir, module))
+
+
+def _require_memory(model_dir: Path, device: torch.device, itemsize: int) -> None:
+    free = free_bytes(device)
+    if free is None:
+        return
+    needed = weight_bytes(model_dir, itemsize) + OVERHEAD_BYTES
+    if needed > free:
+        raise DeviceTooSmall(f"the model's weights need {needed:,} bytes on {device}, which has free: {free:,}")
 
 
 def _require_all_weights(info: Mapping[str, Any], model_dir: Path) -> None:

@@ -19,6 +19,7 @@ from ..model.forward import PrefilledCache, adopt_cache, full_prefill
 from ..model.load import LoadedModel
 from .asked import FoundDocuments, found_documents, named_documents
 from .clock import PhaseClock
+from .device_memory import require_device_memory
 from .errors import EmptyQuestion, NothingFound
 from .lookup import Found, Prompt, build_prompt, find_stored, nothing_stored, plan_prompt, require_room
 from .ordering import order_prompt
@@ -26,7 +27,8 @@ from .plan import Hit, StitchPlan
 from .prompt import tail_ids
 from .repairing import REPAIRS, effective_name
 from .repairs.task import Repaired, RepairTask
-from .stitch import StoredChunk, load_chunks, load_preamble
+from .stitch import StoredChunk
+from .streaming import StoredPrompt, choose_loader
 from .workspace import Workspace
 
 
@@ -113,7 +115,8 @@ class Answer:
 def start_answer(workspace: Workspace, request: AskRequest) -> Answer:
     """Everything up to the first token. The clock starts when the model is loaded.
 
-    Raises ``EmptyQuestion``, ``NothingFound``, ``DocumentNotFound``, ``AmbiguousDocument``, ``PromptTooLong``.
+    Raises ``EmptyQuestion``, ``NothingFound``, ``DocumentNotFound``, ``AmbiguousDocument``, ``PromptTooLong``,
+    ``DeviceMemoryShort``.
     """
     if not request.question.strip():
         raise EmptyQuestion(f"the question is empty: {request.question!r}")
@@ -127,7 +130,12 @@ def start_answer(workspace: Workspace, request: AskRequest) -> Answer:
     prompt = build_prompt(codec, frame.preamble, chosen.documents, tail)
     prompt = order_prompt(workspace, prompt, request.question, request.order)
     max_tokens = min(request.max_tokens, require_room(prompt, model.geometry.max_positions))
-    kv = ScatterCache(model.geometry, len(prompt.token_ids) + max_tokens, model.dtype, model.device)
+    capacity = len(prompt.token_ids) + max_tokens
+    if request.no_cache:  # transformers has a cache of its own beside ours
+        require_device_memory(model, workspace.recipe, len(prompt.token_ids), len(prompt.token_ids), 2 * capacity)
+    else:
+        require_device_memory(model, workspace.recipe, len(prompt.token_ids), len(tail), capacity)
+    kv = ScatterCache(model.geometry, capacity, model.dtype, model.device)
     stitched = (_prefill if request.no_cache else _stitch)(workspace, prompt, request, kv, clock)
     sample = make_sampler(request.temperature, request.seed)
     first_token = sample(stitched.logits)
@@ -182,20 +190,26 @@ def load_stored(
     """Fill the cache with all that the store has; a record that proves damaged is as if it were not there."""
     model, recipe = workspace.handle.loaded, workspace.recipe
     variant = model.rope_variant(len(prompt.token_ids))
+    load = choose_loader(model.device)
     damaged: set[bytes] = set()
     while True:
         with workspace.store.snapshot() as snapshot:
             found = find_stored(snapshot, prompt, workspace.keys, variant, damaged, content_hits=content_hits)
             plan = plan_prompt(prompt, found)
+            num_fresh = len(plan.fresh_positions()) + plan.num_tail_tokens
+            require_device_memory(model, recipe, plan.num_tokens, num_fresh, capacity=0)  # the cache is there
             clock.lap("lookup_s")
             try:
-                if found.preamble is not None:
-                    load_preamble(snapshot, found.preamble_key, found.preamble, model, recipe, kv)
-                load_chunks(snapshot, _stored_chunks(plan, found), model, recipe, plan.num_tokens, kv)
+                load(snapshot, _stored_prompt(plan, found), model, recipe, kv)
                 clock.lap("load_s")
                 return plan, found, frozenset([*damaged, *snapshot.damaged])
             except DamagedRecord:
                 damaged.update(snapshot.damaged)
+
+
+def _stored_prompt(plan: StitchPlan, found: Found) -> StoredPrompt:
+    preamble = None if found.preamble is None else (found.preamble_key, found.preamble)
+    return StoredPrompt(preamble, _stored_chunks(plan, found), plan.num_tokens)
 
 
 def _stored_chunks(plan: StitchPlan, found: Found) -> list[StoredChunk]:

@@ -7,6 +7,7 @@ PipelineError
 │   └── DocumentGone    its file cannot be read any more
 ├── AmbiguousDocument   -d names several documents of the store
 ├── PromptTooLong       documents, question and answer exceed the model's context
+├── DeviceMemoryShort   the prompt needs more memory than the device has free
 ├── EmptyQuestion       there is nothing to ask
 ├── SettingRefused      a setting that this model cannot be used with
 └── FidelityNotMeasured the fidelity gate could not be run
@@ -40,6 +41,10 @@ class AmbiguousDocument(PipelineError):
 
 class PromptTooLong(PipelineError):
     """The prompt does not fit the model's context; the message gives the figures."""
+
+
+class DeviceMemoryShort(PipelineError):
+    """The prompt does not fit the device's free memory; the message gives both in bytes."""
 
 
 class EmptyQuestion(PipelineError):

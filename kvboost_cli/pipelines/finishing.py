@@ -126,8 +126,9 @@ def chunk_attention(stitched: Stitched) -> dict[bytes, float]:
     if stitched.mass is None:
         return {}
     attention: dict[bytes, float] = {}
+    mass = stitched.mass.cpu()
     for placed, chunk in zip(stitched.plan.chunks, stitched.prompt.chunks, strict=True):
-        seen = float(stitched.mass[placed.start : placed.start + placed.num_tokens].sum())
+        seen = float(mass[placed.start : placed.start + placed.num_tokens].sum())
         attention[chunk.key] = attention.get(chunk.key, 0.0) + seen
     return attention
 

@@ -51,6 +51,14 @@ def naive_half_below(x: float) -> float:
     return half.double().item()
 
 
+def test_a_zero_point_is_the_fp16_number_below_for_every_fp16_number() -> None:
+    halves = torch.arange(-(1 << 15), 1 << 15, dtype=torch.int32).to(torch.int16).view(torch.float16)
+    halves = halves[halves.isfinite() & (halves > -65504)]
+    just_below = torch.nextafter(halves.float(), torch.tensor(-torch.inf))
+    zero = quantize_values(just_below[None, :, None].expand(1, -1, 8), bits=8, group=8).zero.flatten()
+    assert torch.equal(zero, torch.nextafter(halves, torch.tensor(-torch.inf, dtype=torch.float16)))
+
+
 @settings(deadline=None, max_examples=60)
 @given(st.integers(0, 99), st.integers(1, 3), st.integers(1, 70), GROUPS, BITS, SCALES, BIASES)
 def test_a_key_is_restored_to_half_a_step(
