@@ -1,0 +1,71 @@
+"""``kvboost bench kv-cache``: decoding with a KV cache and without, and kvboost's decoder."""
+
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from . import options
+from .bench_common import Docs, Repeats, Seed, docs_folder, read_sizes, take_aloud, until_interrupted
+
+if TYPE_CHECKING:
+    from ..bench.decoding import CacheTimes, DecodeRequest, DecodeRun, StepTimes
+    from ..settings import Settings
+
+
+def kv_cache(
+    docs: Docs = None,
+    sizes: Annotated[str, typer.Option(metavar="1k,7.5k,...", help="Prompt lengths, in tokens.")] = "250,1k,4k",
+    tokens: Annotated[int, typer.Option(metavar="N", min=2, max=9999, help="How many tokens to decode.")] = 100,
+    repeats: Repeats = 5,
+    seed: Seed = 1,
+    model: options.Model = None,
+    device: options.Device = None,
+    dtype: options.Dtype = None,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Decode with a KV cache and without, and compare kvboost's decoder with transformers' generate.
+
+    What is without a cache is measured once, behind the shortest prompt: it takes a pass of everything for each token.
+    """
+    from ..bench.decoding import DecodeRequest
+    from . import bench_speed_output
+
+    settings = options.load({"model": model, "device": device, "dtype": dtype})
+    run = _run(settings, DecodeRequest(docs_folder(docs), read_sizes(sizes), tokens, repeats, seed), quiet=quiet)
+    if run.cache is not None or run.steps:
+        bench_speed_output.show_decoding(run, as_json=as_json, quiet=quiet)
+    if not run.complete:
+        raise KeyboardInterrupt
+
+
+def _run(settings: "Settings", request: "DecodeRequest", *, quiet: bool) -> "DecodeRun":
+    from ..bench.decoding import DecodeRun, make_decode_prompts, measure_cache, measure_steps, require_decode_room
+
+    started = perf_counter()
+    handle = options.make_handle(settings, settings.model, settings.dtype)
+    prompts = make_decode_prompts(request, handle.codec)
+    from ..bench.common import describe_model
+
+    require_decode_room(request, handle)
+    cached: list[CacheTimes] = []
+    steps: list[StepTimes] = []
+    with until_interrupted() as interruption:
+        shortest = min(prompts, key=len)
+        once = (measure_cache(handle.loaded, prompt, request.num_tokens) for prompt in [shortest])
+        take_aloud(once, 1, "without a cache", cached, quiet=quiet)
+        for size, prompt in zip(request.sizes, prompts, strict=True):
+            times = measure_steps(handle.loaded, prompt, request.num_tokens, request.repeats)
+            take_aloud(times, request.repeats + 1, f"{size.name}, decoding", steps, quiet=quiet)
+    return DecodeRun(
+        setup=describe_model(handle),
+        docs=str(request.docs),
+        seed=request.seed,
+        repeats=request.repeats,
+        tokens=request.num_tokens,
+        seconds=perf_counter() - started,
+        complete=not interruption.happened,
+        cache=cached[0] if cached else None,
+        steps=tuple(steps),
+    )
