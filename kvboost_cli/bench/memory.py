@@ -29,7 +29,7 @@ SETTINGS_PREFIX = "KVBOOST_"
 
 @dataclass(frozen=True)
 class Peak:
-    """A strategy's largest resident set, and that by weights and cache."""
+    """A strategy's largest resident set, and by weights and cache what of it is not imports."""
 
     strategy: str
     peak_bytes: int
@@ -83,7 +83,7 @@ def measure_memory(size: str, asked: WatchedAsk, strategies: Sequence[str]) -> M
     prefill = [*PYTHON, "-c", PREFILL, str(handle.path), asked.wanted_device, handle.dtype, str(num_tokens)]
     _told, full_prefill_bytes = _watch(prefill)
     peaks = (
-        Peak(strategy, one.peak_bytes, one.peak_bytes / (weights_bytes + cache_bytes))
+        Peak(strategy, one.peak_bytes, (one.peak_bytes - imports_bytes) / (weights_bytes + cache_bytes))
         for strategy, one in zip(strategies, watched, strict=True)
     )
     return MemoryUse(size, num_tokens, weights_bytes, cache_bytes, imports_bytes, full_prefill_bytes, tuple(peaks))

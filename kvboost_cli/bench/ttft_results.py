@@ -41,6 +41,7 @@ class FloorSummary:
     load_s: float
     tail_s: float
     repair_s: float
+    together_s: float
     load_bytes: float
     copy_bytes_per_s: float
     tail_tokens: float
@@ -142,6 +143,7 @@ def _summarize_floor(floors: Sequence[Floor]) -> FloorSummary:
         load_s=middle(lambda floor: floor.load_s),
         tail_s=middle(lambda floor: floor.tail_s),
         repair_s=middle(lambda floor: floor.repair_s),
+        together_s=middle(lambda floor: floor.together_s),
         load_bytes=middle(lambda floor: floor.load_bytes),
         copy_bytes_per_s=middle(lambda floor: floor.copy_bytes_per_s),
         tail_tokens=middle(lambda floor: floor.tail_tokens),

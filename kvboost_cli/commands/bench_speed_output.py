@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..bench.ttft_results import SizeSummary, StrategySummary, TTFTRun
 
 TTFT_COLUMNS = ("strategy", "TTFT ms", "faster", "/ floor", "repaired", "look up", "load", "pass", "floor ms")
-MEMORY_COLUMNS = ("size", "strategy", "peak MB", "weights", "cache", "/ both", "imports")
+MEMORY_COLUMNS = ("size", "strategy", "peak", "weights", "cache", "imports", "ratio")
 STEP_COLUMNS = ("prompt", "generate ms", "kvboost ms", "faster")
 RATE_COLUMNS = ("what", "tokens/s", "/ forward")
 MILLISECONDS, MEGABYTE = 1000.0, 1e6
@@ -44,9 +44,10 @@ def show_ttft(run: "TTFTRun", *, as_json: bool, plot: Path | None, quiet: bool) 
 
 
 def _size_title(summary: "SizeSummary") -> str:
+    plural = "" if summary.num_documents == 1 else "s"
     return (
         f"{summary.size}: {summary.num_prompts} prompts of {summary.prompt_tokens:,.0f} tokens in "
-        f"{summary.num_documents} documents; full prefill {_milliseconds(summary.full_prefill_s)} ms"
+        f"{summary.num_documents} document{plural}; full prefill {_milliseconds(summary.full_prefill_s)} ms"
     )
 
 
@@ -55,7 +56,7 @@ def _strategy_row(one: "StrategySummary") -> tuple[str, ...]:
     return (
         one.strategy,
         _milliseconds(one.ttft_s),
-        _times(one.speedup),
+        f"{one.speedup.value:.1f}x",
         f"{one.floor_ratio.value:.2f}",
         f"{one.repaired_tokens:.0f}",
         f"{(phases['tokenize_s'] + phases['lookup_s']) * MILLISECONDS:,.0f}",
@@ -74,7 +75,8 @@ def _floor_cell(one: "StrategySummary") -> str:
 
 def _show_memory(run: "TTFTRun") -> None:
     rows = [row for used in run.memory for row in _memory_rows(used)]
-    console.render_table("peak memory of one process", MEMORY_COLUMNS, rows, data=True)
+    title = "peak memory of a process, in MB; ratio: peak - imports, by weights + cache"
+    console.render_table(title, MEMORY_COLUMNS, rows, data=True)
     console.write("\n")
 
 
@@ -84,7 +86,7 @@ def _memory_rows(used: "MemoryUse") -> list[tuple[str, ...]]:
     return [
         (
             used.size, strategy, _megabytes(peak_bytes), _megabytes(used.weights_bytes), _megabytes(used.cache_bytes),
-            f"{peak_bytes / least:.2f}", _megabytes(used.imports_bytes),
+            _megabytes(used.imports_bytes), f"{(peak_bytes - used.imports_bytes) / least:.2f}",
         )
         for strategy, peak_bytes in peaks
     ]  # fmt: skip
@@ -92,8 +94,7 @@ def _memory_rows(used: "MemoryUse") -> list[tuple[str, ...]]:
 
 def _explain_ttft(run: "TTFTRun") -> None:
     console.say(
-        "Medians, in milliseconds. faster: full prefill's time by TTFT, prompt by prompt, with its 95 % bootstrap "
-        "interval.\npass: repaired tokens, header lines and tail. floor: records copied + those tokens + tail, each "
+        "Medians, in milliseconds. faster: full prefill's time by TTFT, prompt by prompt.\npass: repaired tokens, header lines and tail. floor: records copied + those tokens + tail, each "
         "measured alone."
     )
     console.say(_describe(run.setup))
