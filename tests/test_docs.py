@@ -130,9 +130,9 @@ def printed(tmp_path_factory: pytest.TempPathFactory, default_model_dir: Path, s
             "--variant",
             "alone/cacheblend:0.15",
         ],
-        "bench ttft": "bench ttft --sizes 300 --strategies none --repeats 1 --memory".split(),
-        "bench kv-cache": "bench kv-cache --sizes 50 --tokens 3 --repeats 1".split(),
-        "bench index": "bench index --repeats 1".split(),
+        "bench ttft": ["bench", "ttft", "--sizes", "300", "--strategies", "none", "--repeats", "1", "--memory"],
+        "bench kv-cache": ["bench", "kv-cache", "--sizes", "50", "--tokens", "3", "--repeats", "1"],
+        "bench index": ["bench", "index", "--repeats", "1"],
         "models": ["models", "list"],
         "path": ["path"],
     }
