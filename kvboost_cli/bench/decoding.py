@@ -1,5 +1,6 @@
 """Decoding: with a KV cache and without any, and kvboost's decoder against transformers' ``generate``."""
 
+import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, replace
 from pathlib import Path
@@ -19,6 +20,17 @@ from .intervals import Interval, interval, medians
 from .sizes import PromptSize
 from .speed_prompts import PASSAGE_TOKENS, cut_texts
 from .summary import SEED
+
+CACHE_PROMPT_TOKENS = 250
+"""Behind so many tokens it is measured what a cache saves: without one, long prompts take minutes."""
+
+
+@dataclass(frozen=True)
+class DecodePrompts:
+    """Token ids of the prompt for what a cache saves, and of one prompt per size."""
+
+    short: list[int]
+    sized: list[list[int]]
 
 
 @dataclass(frozen=True)
@@ -114,15 +126,15 @@ def _summarize(steps: Sequence[StepTimes]) -> StepSummary:
     )
 
 
-def make_decode_prompts(request: DecodeRequest, codec: TextCodec) -> list[list[int]]:
-    """A prompt's token ids for each size: documents, one after the other, cut to length.
+def make_decode_prompts(request: DecodeRequest, codec: TextCodec) -> DecodePrompts:
+    """Prompts of documents, one after the other, cut to length.
 
     Raises ``PathNotFound``, ``TooFewPassages``.
     """
-    longest = max(size.num_tokens for size in request.sizes)
+    longest = max(CACHE_PROMPT_TOKENS, *(size.num_tokens for size in request.sizes))
     passages = cut_texts(request.docs, codec, -(-longest // PASSAGE_TOKENS) + 1, request.seed)
     ids = [token for passage in passages for token in codec.token_ids(passage.text)]
-    return [ids[: size.num_tokens] for size in request.sizes]
+    return DecodePrompts(ids[:CACHE_PROMPT_TOKENS], [ids[: size.num_tokens] for size in request.sizes])
 
 
 def require_decode_room(request: DecodeRequest, handle: ModelHandle) -> None:
@@ -153,9 +165,9 @@ def measure_steps(
     kv = ScatterCache(model.geometry, len(prompt) + num_tokens, model.dtype, model.device)
     adopt_cache(prefilled, kv)
     first_token = int(logits[0, -1].argmax())
-    del prefilled
+    prefilled.crop(-1)  # `generate` computes at least one token of its prompt
     for repeat in range(repeats + 1):
-        generate_s = _mean_step(time_generate(model, prompt, num_tokens))
+        generate_s = _mean_step(time_generate(model, prompt, num_tokens, copy.deepcopy(prefilled)))
         kvboost_s = _mean_step(time_kvboost(model, kv, first_token, len(prompt), num_tokens))
         yield StepTimes(len(prompt), generate_s, kvboost_s) if repeat else None
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .picture import COLOURS, DPI, MARKERS, PAD_INCHES, save, style
+from .picture import COLOURS, DPI, MARKERS, PAD_INCHES, TICKS_BETWEEN, save, style
 from .ttft_results import SizeSummary, StrategySummary
 
 if TYPE_CHECKING:
@@ -56,15 +56,16 @@ def _draw_strategy(axes: "Axes", sizes: Sequence[SizeSummary], strategy: str, co
 
 
 def _scale(axes: "Axes", lengths: Sequence[float]) -> None:
-    from matplotlib.ticker import FixedLocator, NullFormatter, NullLocator
+    from matplotlib.ticker import FixedLocator, LogLocator, NullLocator
 
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.xaxis.set_major_locator(FixedLocator(lengths))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter("{x:,.0f}")
-    axes.yaxis.set_major_formatter("{x:g}")
-    axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.yaxis.set_minor_locator(LogLocator(subs=TICKS_BETWEEN))
+    for formatted in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
+        formatted("{x:g}")
     axes.set_xlabel("prompt tokens")
     axes.set_ylabel("seconds")
     axes.grid(True, which="both", color="0.94", zorder=0)

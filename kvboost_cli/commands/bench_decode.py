@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def kv_cache(
     docs: Docs = None,
-    sizes: Annotated[str, typer.Option(metavar="1k,7.5k,...", help="Prompt lengths, in tokens.")] = "250,1k,4k",
+    sizes: Annotated[str, typer.Option(metavar="1k,7.5k,...", help="Prompt lengths, in tokens.")] = "1k,4k",
     tokens: Annotated[int, typer.Option(metavar="N", min=2, max=9999, help="How many tokens to decode.")] = 100,
     repeats: Repeats = 5,
     seed: Seed = 1,
@@ -27,7 +27,7 @@ def kv_cache(
 ) -> None:
     """Decode with a KV cache and without, and compare kvboost's decoder with transformers' generate.
 
-    What is without a cache is measured once, behind the shortest prompt: it takes a pass of everything for each token.
+    What is without a cache is measured once, behind a short prompt: it takes a pass of everything for each token.
     """
     from ..bench.decoding import DecodeRequest
     from . import bench_speed_output
@@ -52,10 +52,9 @@ def _run(settings: "Settings", request: "DecodeRequest", *, quiet: bool) -> "Dec
     cached: list[CacheTimes] = []
     steps: list[StepTimes] = []
     with until_interrupted() as interruption:
-        shortest = min(prompts, key=len)
-        once = (measure_cache(handle.loaded, prompt, request.num_tokens) for prompt in [shortest])
+        once = (measure_cache(handle.loaded, prompt, request.num_tokens) for prompt in [prompts.short])
         take_aloud(once, 1, "without a cache", cached, quiet=quiet)
-        for size, prompt in zip(request.sizes, prompts, strict=True):
+        for size, prompt in zip(request.sizes, prompts.sized, strict=True):
             times = measure_steps(handle.loaded, prompt, request.num_tokens, request.repeats)
             take_aloud(times, request.repeats + 1, f"{size.name}, decoding", steps, quiet=quiet)
     return DecodeRun(

@@ -94,8 +94,8 @@ def _memory_rows(used: "MemoryUse") -> list[tuple[str, ...]]:
 
 def _explain_ttft(run: "TTFTRun") -> None:
     console.say(
-        "Medians, in milliseconds. faster: full prefill's time by TTFT, prompt by prompt. pass: repaired tokens, header\n"
-        "lines and tail. floor: records copied + tokens before the tail + tail, each measured alone."
+        "Medians, in milliseconds. faster: full prefill's time by TTFT, prompt by prompt. pass: repaired tokens,\n"
+        "header lines and tail. floor: records copied + tokens before the tail + tail, each measured alone."
     )
     console.say(_describe(run.setup))
 
@@ -140,8 +140,8 @@ def show_encoding(run: "EncodeRun", *, as_json: bool, quiet: bool) -> None:
     if not quiet:
         tokens = sum(one.tokens for one in run.passes) / len(run.passes)
         console.say(
-            f"\nDocuments of {tokens:,.0f} tokens. whole: `index` from files to the store, with all contexts, the exact\n"
-            "pass and the contexts' own text."
+            f"\nDocuments of {tokens:,.0f} tokens. whole: `index` from files to the store, with all contexts, the\n"
+            "exact pass and the contexts' own text."
         )
         console.say(_describe(run.setup))
 
@@ -166,4 +166,5 @@ def _describe(setup: Mapping[str, Any]) -> str:
     model, recipe = setup["model"], setup.get("recipe")
     encoded = "" if recipe is None else f", {recipe['bits']} bits, {recipe['contexts']} contexts"
     threads = setup["machine"]["threads"]
-    return f"{model['name']} in {model['dtype']} on {model['device']}{encoded}; {threads} threads"
+    plural = "" if threads == 1 else "s"
+    return f"{model['name']} in {model['dtype']} on {model['device']}{encoded}; {threads} thread{plural}"

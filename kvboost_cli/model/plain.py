@@ -1,5 +1,6 @@
 """Decoding as plain transformers does it, with its cache and without any: what ours is measured against."""
 
+import inspect
 from collections.abc import Sequence
 from time import perf_counter
 from typing import Any
@@ -10,6 +11,7 @@ from transformers import GenerationConfig
 from transformers.generation.streamers import BaseStreamer
 
 from . import attention
+from .forward import PrefilledCache
 from .load import LoadedModel
 
 NO_TOKEN = -1
@@ -30,20 +32,31 @@ class _Stopwatch(BaseStreamer):
         """Nothing is held back."""
 
 
-def time_generate(model: LoadedModel, token_ids: Sequence[int], num_tokens: int) -> list[float]:
+def time_generate(
+    model: LoadedModel, token_ids: Sequence[int], num_tokens: int, prefilled: PrefilledCache | None = None
+) -> list[float]:
     """Seconds from the start at which transformers' ``generate`` knew each of ``num_tokens`` greedy tokens.
 
-    The first one takes the prompt's prefill.
+    The first one takes the prompt's prefill, of which ``prefilled`` holds a beginning, and is extended.
     """
     stopwatch = _Stopwatch()
     config = GenerationConfig(do_sample=False, max_new_tokens=num_tokens, eos_token_id=NO_TOKEN, pad_token_id=0)
     module: Any = model.module
+    options = {} if prefilled is None else {_cache_argument(module): prefilled}
     ids = torch.tensor([list(token_ids)], device=model.device)
     model.synchronize()
     started = perf_counter()
     with attention.switched(module, "sdpa"):
-        module.generate(ids, attention_mask=torch.ones_like(ids), generation_config=config, streamer=stopwatch)
+        module.generate(
+            ids, attention_mask=torch.ones_like(ids), generation_config=config, streamer=stopwatch, **options
+        )
     return [instant - started for instant in stopwatch.instants[1:]]
+
+
+def _cache_argument(module: Any) -> str:
+    """What ``generate`` calls its cache: as the model does (see ``forward``)."""
+    parameters = inspect.signature(type(module).forward).parameters
+    return "cache" if "cache" in parameters else "past_key_values"
 
 
 def time_without_cache(model: LoadedModel, token_ids: Sequence[int], num_tokens: int) -> list[float]:

@@ -76,12 +76,12 @@ def test_ttft_in_a_pipe_is_a_plain_table_within_80_columns(bench: Run, bench_doc
 def test_kv_cache_tells_both_ways_and_each_decoder(bench: Run, bench_docs: Path) -> None:
     args = ("kv-cache", "--docs", bench_docs, "--sizes", "300,50", "--tokens", "4", "--repeats", "2")
     facts = facts_of(bench(*args, "--json"))
-    assert (facts["cache"]["prompt_tokens"], facts["cache"]["tokens"]) == (50, 4)
+    assert (facts["cache"]["prompt_tokens"], facts["cache"]["tokens"]) == (250, 4)
     assert [(size["prompt_tokens"], size["repeats"]) for size in facts["sizes"]] == [(300, 2), (50, 2)]
     assert len(facts["steps"]) == 4
     shown = bench(*args)
     assert shown.returncode == 0, shown.stderr
-    assert re.match(r"4 tokens behind 50, prefill included: \d+\.\d s without a KV cache, ", shown.stdout)
+    assert re.match(r"4 tokens behind 250, prefill included: \d+\.\d s without a KV cache, ", shown.stdout)
     assert re.search(r"^300 +\d+\.\d +\d+\.\d +\d+\.\dx ", shown.stdout, re.M)
 
 

@@ -32,6 +32,7 @@ from kvboost_cli.bench.encoding import (
 from kvboost_cli.bench.errors import SizeTooLarge
 from kvboost_cli.bench.sizes import parse_sizes
 from kvboost_cli.model.codec import TextCodec
+from kvboost_cli.model.forward import full_prefill
 from kvboost_cli.model.handle import ModelHandle
 from kvboost_cli.model.load import LoadedModel
 from kvboost_cli.model.plain import time_generate, time_without_cache
@@ -63,10 +64,18 @@ def test_every_token_has_its_instant_even_behind_an_end_token(tmp_path: Path, ti
     assert all(earlier < later for earlier, later in pairwise(instants))
 
 
+def test_generate_goes_on_from_what_is_prefilled(tmp_path: Path) -> None:
+    model = TinyModels(tmp_path).load("llama")
+    _logits, prefilled = full_prefill(model, torch.tensor([[5, 6, 7, 8]]))
+    prefilled.crop(-1)
+    assert len(time_generate(model, [5, 6, 7, 8], 6, prefilled)) == 6
+    assert prefilled.get_seq_length() == 4 + 6 - 1  # the last token is not run
+
+
 def test_prompts_to_decode_behind_are_exactly_as_long_as_asked_for(bench_docs: Path, codec: TextCodec) -> None:
     prompts = make_decode_prompts(DecodeRequest(bench_docs, parse_sizes("40,1k"), 4, 2, 1), codec)
-    assert [len(prompt) for prompt in prompts] == [40, 1000]
-    assert prompts[1][:40] == prompts[0]
+    assert [len(prompt) for prompt in (prompts.short, *prompts.sized)] == [250, 40, 1000]
+    assert prompts.sized[1][:250] == prompts.short
 
 
 def test_a_prompt_that_leaves_no_room_to_decode_is_refused(bench_docs: Path, handle: ModelHandle) -> None:
