@@ -15,6 +15,7 @@ from ..model.forward import adopt_cache, full_prefill
 from ..model.handle import ModelHandle
 from ..model.load import LoadedModel
 from ..model.plain import time_generate, time_without_cache
+from .common import describe_model
 from .errors import SizeTooLarge
 from .intervals import Interval, interval, medians
 from .sizes import PromptSize
@@ -123,6 +124,29 @@ def _summarize(steps: Sequence[StepTimes]) -> StepSummary:
         generate_s=middle(lambda step: step.generate_s),
         kvboost_s=middle(lambda step: step.kvboost_s),
         ratio=middle(lambda step: step.generate_s / step.kvboost_s),
+    )
+
+
+def make_run(
+    handle: ModelHandle,
+    request: DecodeRequest,
+    seconds: float,
+    cached: Sequence[CacheTimes],
+    steps: Sequence[StepTimes],
+    *,
+    complete: bool,
+) -> DecodeRun:
+    """What was measured, with all that it depends on."""
+    return DecodeRun(
+        setup=describe_model(handle),
+        docs=str(request.docs),
+        seed=request.seed,
+        repeats=request.repeats,
+        tokens=request.num_tokens,
+        seconds=seconds,
+        complete=complete,
+        cache=cached[0] if cached else None,
+        steps=tuple(steps),
     )
 
 

@@ -10,6 +10,7 @@ from ..model.codec import TextCodec
 from ..model.encode import EncodeWindow, PrefixKV, encode_prefix, encode_runs, encode_windows
 from ..pipelines.indexing import IndexRequest, index_documents
 from ..pipelines.workspace import Workspace
+from .common import describe_setup
 from .errors import DocumentsNotStored
 from .floor import time_once
 from .intervals import Interval, interval, medians
@@ -124,6 +125,28 @@ class EncodeRun:
 
 def _to_json(rate: Rate) -> dict[str, object]:
     return {"tokens_per_s": list(astuple(rate.tokens_per_s)), "ratio": list(astuple(rate.ratio))}
+
+
+def make_run(
+    workspace: Workspace,
+    request: EncodeRequest,
+    seconds: float,
+    passes: Sequence[PassTimes],
+    whole: Sequence[WholeTimes],
+    *,
+    complete: bool,
+) -> EncodeRun:
+    """What was measured, with all that it depends on."""
+    return EncodeRun(
+        setup=describe_setup(workspace),
+        docs=str(request.docs),
+        seed=request.seed,
+        repeats=request.repeats,
+        seconds=seconds,
+        complete=complete,
+        passes=tuple(passes),
+        whole_run=whole[0] if whole else None,
+    )
 
 
 def make_encode_texts(request: EncodeRequest, codec: TextCodec) -> EncodeTexts:

@@ -17,12 +17,14 @@ from ..model.load import LoadedModel
 from ..pipelines.asking import Answer, AskRequest, start_answer
 from ..pipelines.plan import Hit
 from ..pipelines.report import PHASES
+from .common import describe_setup
 from .errors import DocumentsNotStored, SizeTooLarge
 from .floor import measure_copy_rate, measure_floor
+from .memory import MemoryUse
 from .sizes import take_turns
-from .speed_prompts import ANSWER_TOKENS, QUESTION, Course
+from .speed_prompts import ANSWER_TOKENS, PASSAGE_TOKENS, QUESTION, Course, TTFTRequest
 from .stand import Stand
-from .ttft_results import AskTimes, PromptTimes
+from .ttft_results import AskTimes, PromptTimes, TTFTRun
 
 WITH_CONTEXTS = False
 """The stand's workspace whose chunks are not encoded alone."""
@@ -46,6 +48,30 @@ def require_context(courses: Sequence[Course], handle: ModelHandle) -> None:
                 f"prompts of the size {course.size.name} and their answers do not fit the model's context of "
                 f"{room:,} tokens: {length:,} tokens"
             )
+
+
+def make_run(
+    stand: Stand,
+    request: TTFTRequest,
+    seconds: float,
+    memory: Sequence[MemoryUse],
+    prompts: Sequence[PromptTimes],
+    *,
+    complete: bool,
+) -> TTFTRun:
+    """What was measured, with all that it depends on."""
+    return TTFTRun(
+        setup=describe_setup(stand.workspaces[WITH_CONTEXTS]),
+        docs=str(request.docs),
+        seed=request.seed,
+        repeats=request.repeats,
+        passage_tokens=PASSAGE_TOKENS,
+        strategies=request.strategies,
+        seconds=seconds,
+        complete=complete,
+        memory=tuple(memory),
+        prompts=tuple(prompts),
+    )
 
 
 def measure_course(stand: Stand, course: Course, strategies: Sequence[str]) -> Iterator[PromptTimes | None]:

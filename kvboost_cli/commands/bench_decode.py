@@ -9,7 +9,8 @@ from . import options
 from .bench_common import Docs, Repeats, Seed, docs_folder, read_sizes, take_aloud, until_interrupted
 
 if TYPE_CHECKING:
-    from ..bench.decoding import CacheTimes, DecodeRequest, DecodeRun, StepTimes
+    from ..bench.decoding import CacheTimes, DecodePrompts, DecodeRequest, DecodeRun, StepTimes
+    from ..model.load import LoadedModel
     from ..settings import Settings
 
 
@@ -41,30 +42,33 @@ def kv_cache(
 
 
 def _run(settings: "Settings", request: "DecodeRequest", *, quiet: bool) -> "DecodeRun":
-    from ..bench.decoding import DecodeRun, make_decode_prompts, measure_cache, measure_steps, require_decode_room
+    from ..bench.decoding import make_decode_prompts, make_run, require_decode_room
 
     started = perf_counter()
     handle = options.make_handle(settings, settings.model, settings.dtype)
     prompts = make_decode_prompts(request, handle.codec)
-    from ..bench.common import describe_model
-
     require_decode_room(request, handle)
     cached: list[CacheTimes] = []
     steps: list[StepTimes] = []
     with until_interrupted() as interruption:
-        once = (measure_cache(handle.loaded, prompt, request.num_tokens) for prompt in [prompts.short])
-        take_aloud(once, 1, "without a cache", cached, quiet=quiet)
-        for size, prompt in zip(request.sizes, prompts.sized, strict=True):
-            times = measure_steps(handle.loaded, prompt, request.num_tokens, request.repeats)
-            take_aloud(times, request.repeats + 1, f"{size.name}, decoding", steps, quiet=quiet)
-    return DecodeRun(
-        setup=describe_model(handle),
-        docs=str(request.docs),
-        seed=request.seed,
-        repeats=request.repeats,
-        tokens=request.num_tokens,
-        seconds=perf_counter() - started,
-        complete=not interruption.happened,
-        cache=cached[0] if cached else None,
-        steps=tuple(steps),
-    )
+        _measure(handle.loaded, request, prompts, cached, steps, quiet=quiet)
+    seconds = perf_counter() - started
+    return make_run(handle, request, seconds, cached, steps, complete=not interruption.happened)
+
+
+def _measure(
+    model: "LoadedModel",
+    request: "DecodeRequest",
+    prompts: "DecodePrompts",
+    cached: "list[CacheTimes]",
+    steps: "list[StepTimes]",
+    *,
+    quiet: bool,
+) -> None:
+    from ..bench.decoding import measure_cache, measure_steps
+
+    once = (measure_cache(model, prompt, request.num_tokens) for prompt in [prompts.short])
+    take_aloud(once, 1, "without a cache", cached, quiet=quiet)
+    for size, prompt in zip(request.sizes, prompts.sized, strict=True):
+        times = measure_steps(model, prompt, request.num_tokens, request.repeats)
+        take_aloud(times, request.repeats + 1, f"{size.name}, decoding", steps, quiet=quiet)

@@ -9,7 +9,8 @@ from . import options
 from .bench_common import Bits, Contexts, Docs, Repeats, Seed, bench_model, docs_folder, take_aloud, until_interrupted
 
 if TYPE_CHECKING:
-    from ..bench.encoding import EncodeRequest, EncodeRun, PassTimes, WholeTimes
+    from ..bench.encoding import EncodeRequest, EncodeRun, EncodeTexts, PassTimes, WholeTimes
+    from ..pipelines.workspace import Workspace
     from ..settings import Settings
 
 
@@ -38,12 +39,12 @@ def index(
 
 
 def _run(settings: "Settings", request: "EncodeRequest", *, quiet: bool) -> "EncodeRun":
-    from ..bench.encoding import EncodeRun, make_encode_texts, measure_passes, measure_whole, prepare_pool
+    from ..bench.encoding import make_encode_texts, make_run
 
     started = perf_counter()
     handle = options.make_handle(settings, settings.model, settings.dtype)
     texts = make_encode_texts(request, handle.codec)
-    from ..bench.common import describe_setup, throwaway_workspace
+    from ..bench.common import throwaway_workspace
 
     passes: list[PassTimes] = []
     whole: list[WholeTimes] = []
@@ -52,19 +53,24 @@ def _run(settings: "Settings", request: "EncodeRequest", *, quiet: bool) -> "Enc
         throwaway_workspace(bench_model(settings, handle)) as workspace,
     ):
         with until_interrupted() as interruption:
-            prepare_pool(workspace, Path(folder) / "pool", texts.pool)
-            times = measure_passes(workspace, texts.documents)
-            take_aloud(times, request.repeats + 1, "passes", passes, quiet=quiet)
-            once = (measure_whole(workspace, Path(folder) / name, texts.documents) for name in ["documents"])
-            take_aloud(once, 1, "indexing", whole, quiet=quiet)
-        setup = describe_setup(workspace)
-    return EncodeRun(
-        setup=setup,
-        docs=str(request.docs),
-        seed=request.seed,
-        repeats=request.repeats,
-        seconds=perf_counter() - started,
-        complete=not interruption.happened,
-        passes=tuple(passes),
-        whole_run=whole[0] if whole else None,
-    )
+            _measure(workspace, Path(folder), texts, passes, whole, quiet=quiet)
+        seconds = perf_counter() - started
+        return make_run(workspace, request, seconds, passes, whole, complete=not interruption.happened)
+
+
+def _measure(
+    workspace: "Workspace",
+    folder: Path,
+    texts: "EncodeTexts",
+    passes: "list[PassTimes]",
+    whole: "list[WholeTimes]",
+    *,
+    quiet: bool,
+) -> None:
+    from ..bench.encoding import measure_passes, measure_whole, prepare_pool
+
+    prepare_pool(workspace, folder / "pool", texts.pool)
+    times = measure_passes(workspace, texts.documents)
+    take_aloud(times, len(texts.documents) + 1, "passes", passes, quiet=quiet)
+    once = (measure_whole(workspace, folder / name, texts.documents) for name in ["documents"])
+    take_aloud(once, 1, "indexing", whole, quiet=quiet)

@@ -80,15 +80,13 @@ def _read_strategies(text: str) -> tuple[str, ...]:
 
 
 def _run(settings: "Settings", request: "TTFTRequest", *, memory: bool, quiet: bool) -> "TTFTRun":
-    from ..bench.speed_prompts import PASSAGE_TOKENS, make_speed_prompts
+    from ..bench.speed_prompts import make_speed_prompts
 
     started = perf_counter()
     handle = options.make_handle(settings, settings.model, settings.dtype)
     prompts = make_speed_prompts(request, handle.codec)  # what is wrong with them is told before torch is imported
-    from ..bench.common import describe_setup
     from ..bench.stand import open_stand
-    from ..bench.ttft import WITH_CONTEXTS, require_context
-    from ..bench.ttft_results import TTFTRun
+    from ..bench.ttft import make_run, require_context
     from ..bench.variants import Variant
 
     require_context(prompts.courses, handle)
@@ -100,19 +98,8 @@ def _run(settings: "Settings", request: "TTFTRequest", *, memory: bool, quiet: b
             if memory:
                 _watch(stand, prompts.courses, request, settings.device, used, quiet=quiet)
             _measure(stand, prompts.courses, request.strategies, measured, quiet=quiet)
-        setup = describe_setup(stand.workspaces[WITH_CONTEXTS])
-    return TTFTRun(
-        setup=setup,
-        docs=str(request.docs),
-        seed=request.seed,
-        repeats=request.repeats,
-        passage_tokens=PASSAGE_TOKENS,
-        strategies=request.strategies,
-        seconds=perf_counter() - started,
-        complete=not interruption.happened,
-        memory=tuple(used),
-        prompts=tuple(measured),
-    )
+        seconds = perf_counter() - started
+        return make_run(stand, request, seconds, used, measured, complete=not interruption.happened)
 
 
 def _watch(
