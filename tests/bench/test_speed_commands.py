@@ -82,7 +82,7 @@ def test_kv_cache_tells_both_ways_and_each_decoder(bench: Run, bench_docs: Path)
     shown = bench(*args)
     assert shown.returncode == 0, shown.stderr
     assert re.match(r"4 tokens behind 250, prefill included: \d+\.\d s without a KV cache, ", shown.stdout)
-    assert re.search(r"^300 +\d+\.\d +\d+\.\d +\d+\.\dx ", shown.stdout, re.M)
+    assert re.search(r"^ +300 +\d+\.\d +\d+\.\d +\d+\.\dx ", shown.stdout, re.M)
 
 
 def test_index_tells_rates(bench: Run, bench_docs: Path, tmp_path: Path) -> None:
@@ -100,12 +100,12 @@ def test_index_tells_rates(bench: Run, bench_docs: Path, tmp_path: Path) -> None
     [
         (("ttft", "--docs", "{docs}", "--sizes", "1k,many"), "and not: 'many'"),
         (("ttft", "--docs", "{docs}", "--strategies", "none,best"), "and not: 'best'"),
-        (("ttft", "--docs", "{docs}", "--sizes", "9k"), "give 18 passages of 300 tokens, and a prompt needs 29: "),
+        (("ttft", "--docs", "{docs}", "--sizes", "9k"), "give 18 passages of 300 tokens, and 28 are needed: "),
         (("ttft", "--docs", "{docs}", "--sizes", "4.1k"), "do not fit the model's context of 4,096 tokens: "),
         (("ttft", "--docs", "nowhere"), "no such file or folder: "),
         (("ttft", "--docs", "{docs}", "--plot", "plot.pdf"), "ends in .png or .svg, and not as: plot.pdf"),
         (("kv-cache", "--docs", "{docs}", "--sizes", "4k"), "do not fit the model's context of 4,096 tokens: 4,100"),
-        (("index", "--docs", "{docs}", "--repeats", "9"), "and a prompt needs 53: "),
+        (("index", "--docs", "{docs}", "--repeats", "9"), "and 53 are needed: "),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )

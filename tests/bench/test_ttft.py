@@ -114,9 +114,9 @@ def test_documents_without_kv_are_no_silent_misses(prompts: SpeedPrompts, handle
 def test_a_folder_with_too_few_documents_is_told_how_many_are_needed(
     request_two: TTFTRequest, codec: TextCodec
 ) -> None:
-    with pytest.raises(TooFewPassages, match="give 18 passages of 300 tokens, and a prompt needs 19: "):
+    with pytest.raises(TooFewPassages, match="give 18 passages of 300 tokens, and 19 are needed: "):
         make_speed_prompts(replace(request_two, sizes=parse_sizes("6k")), codec)
-    with pytest.raises(TooFewPassages, match="and a prompt needs 31: "):  # each prompt has another document
+    with pytest.raises(TooFewPassages, match="and 31 are needed: "):  # each prompt has another document
         make_speed_prompts(replace(request_two, sizes=parse_sizes("300"), repeats=30), codec)
 
 
