@@ -31,7 +31,7 @@ demo: install
 	PATH="$(abspath $(BIN)):$$PATH" scripts/demo.sh
 
 bench: install
-	$(BIN)/python benchmarks/ttft.py
+	$(BIN)/kvboost bench ttft
 
 check: lint typecheck test
 

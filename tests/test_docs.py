@@ -24,6 +24,7 @@ FENCE = re.compile(r"^```([^\n`]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]+\]\(([^)\s]+)\)")
 MARKER = re.compile(r"@@[A-Z]+[^@]*@@")
 RUN = "sh run"
+BENCH = ("bench", "bench ttft", "bench kv-cache", "bench index")
 
 
 @dataclass(frozen=True)
@@ -129,6 +130,9 @@ def printed(tmp_path_factory: pytest.TempPathFactory, default_model_dir: Path, s
             "--variant",
             "alone/cacheblend:0.15",
         ],
+        "bench ttft": ["bench", "ttft", "--sizes", "300", "--strategies", "none", "--repeats", "1", "--memory"],
+        "bench kv-cache": ["bench", "kv-cache", "--sizes", "50", "--tokens", "3", "--repeats", "1"],
+        "bench index": ["bench", "index", "--repeats", "1"],
         "models": ["models", "list"],
         "path": ["path"],
     }
@@ -186,7 +190,7 @@ def test_json_examples_parse(page: Path) -> None:
 
 
 @pytest.mark.model
-@pytest.mark.parametrize("section", ["index", "ask", "stats", "doctor", "bench", "models", "path"])
+@pytest.mark.parametrize("section", ["index", "ask", "stats", "doctor", *BENCH, "models", "path"])
 def test_every_key_of_json_is_explained_and_shown(section: str, printed: dict[str, object]) -> None:
     text = json_section(section)
     explained = set(re.findall(r"^\| `([^`]+)`", text, re.MULTILINE))

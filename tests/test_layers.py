@@ -47,7 +47,7 @@ OWNERS = {
     "rich": "kvboost_cli/console.py",
     "typer": ("kvboost_cli/commands/", "kvboost_cli/main.py"),
     "pydantic": "kvboost_cli/settings.py",
-    "matplotlib": "kvboost_cli/bench/picture.py",
+    "matplotlib": ("kvboost_cli/bench/picture.py", "kvboost_cli/bench/ttft_picture.py"),
 }
 
 SOURCES = sorted(path for top in ("kvboost_cli", "store") for path in (ROOT / top).rglob("*.py"))

@@ -8,6 +8,7 @@ from tempfile import TemporaryDirectory
 
 import torch
 
+from ..model.handle import ModelHandle
 from ..model.machine import cpu_name
 from ..pipelines.workspace import MakeHandle, Workspace, WorkspaceRequest, open_workspace
 
@@ -43,3 +44,16 @@ def describe_machine() -> dict[str, object]:
         "torch": torch.__version__,
         "cuda": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
     }
+
+
+def describe_model(handle: ModelHandle) -> dict[str, object]:
+    """Model and machine, as a run's JSON has them."""
+    return {
+        "model": {"name": handle.name, "device": str(handle.device), "dtype": handle.dtype},
+        "machine": describe_machine(),
+    }
+
+
+def describe_setup(workspace: Workspace) -> dict[str, object]:
+    """The same, and how documents are encoded."""
+    return {**describe_model(workspace.handle), "recipe": workspace.recipe.facts}

@@ -4,8 +4,12 @@ BenchError
 ├── TooFewPassages        a folder's documents do not give enough text for one prompt
 ├── UnknownTask           --tasks names no task
 ├── UnknownVariant        --variant names no way of reusing KV
+├── UnknownSize           --sizes names no prompt size
+├── UnknownStrategy       --strategies names no repair strategy
 ├── BenchPromptTooLong    a prompt and its answer exceed the model's context
+├── SizeTooLarge          prompts of a size of --sizes exceed the model's context
 ├── DocumentsNotStored    a prompt's documents could not be indexed
+├── WatchedRunFailed      a process whose memory is measured did not do its work
 ├── NotFinite             the model's logits are no finite numbers
 ├── NotARun               --from names a file that is no saved run
 ├── RunsDiffer            saved runs that cannot be compared, or are the same
@@ -29,12 +33,28 @@ class UnknownVariant(BenchError):
     """There is no such repair strategy, or it takes no such ratio."""
 
 
+class UnknownSize(BenchError):
+    """What is given as a prompt size is no number of tokens."""
+
+
+class UnknownStrategy(BenchError):
+    """There is no such repair strategy."""
+
+
 class BenchPromptTooLong(BenchError):
     """A prompt does not fit the model's context; the message gives the figures."""
 
 
+class SizeTooLarge(BenchError):
+    """Prompts of a size do not fit the model's context; the message gives the figures."""
+
+
 class DocumentsNotStored(BenchError):
     """What the benchmark wrote itself could not be indexed, so that nothing would be reused."""
+
+
+class WatchedRunFailed(BenchError):
+    """A process whose memory is measured failed, or reused nothing."""
 
 
 class NotFinite(BenchError):

@@ -65,8 +65,8 @@ def cut_passages(sources: Sequence[SourceFile], wish: PassageWish, codec: TextCo
     chosen = [Passage(f"{i:03d}-{name}", text) for i, (text, name) in enumerate(name_of_text.items())][: wish.count]
     if len(chosen) < wish.needed:
         raise TooFewPassages(
-            f"the documents give {len(chosen)} passages of {wish.num_tokens:,} tokens, and a prompt needs "
-            f"{wish.needed}: {folder}"
+            f"the documents give {len(chosen)} passages of {wish.num_tokens:,} tokens, and {wish.needed} are needed: "
+            f"{folder}"
         )
     return chosen
 

@@ -1,4 +1,4 @@
-"""The frontier as a picture: KL against TTFT, one panel per task. The only module that imports matplotlib."""
+"""The frontier as a picture: KL against TTFT, one panel per task; and what all pictures share."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -16,6 +16,7 @@ from .variants import BASELINE, label_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
     from matplotlib.transforms import Bbox
 
 SUFFIXES = (".png", ".svg")
@@ -66,7 +67,7 @@ def draw_frontier(tasks: Sequence[TaskSummary], title: str, path: Path) -> None:
     columns = 2 if len(tasks) == 4 else min(MAX_COLUMNS, len(tasks))
     rows = -(-len(tasks) // columns)
     looks = _looks(tasks)
-    with _style():
+    with style():
         size = (PANEL_INCHES[0] * columns, PANEL_INCHES[1] * rows + TITLE_INCHES)
         figure = Figure(figsize=size, dpi=DPI, layout=ConstrainedLayoutEngine(w_pad=PAD_INCHES, h_pad=PAD_INCHES))
         figure.suptitle(f"{title}\n{KEY}", fontsize=9)
@@ -79,10 +80,16 @@ def draw_frontier(tasks: Sequence[TaskSummary], title: str, path: Path) -> None:
         figure.draw_without_rendering()  # from here on the panels have their places
         for axes, task in zip(panels, tasks, strict=False):
             _write_labels(axes, _shown(task), looks)
-        figure.savefig(path, metadata={"Date": None} if path.suffix.lower() == ".svg" else None)
+        save(figure, path)
 
 
-def _style() -> AbstractContextManager[None]:
+def save(figure: "Figure", path: Path) -> None:
+    """Write a picture; the same one gives the same file."""
+    figure.savefig(path, metadata={"Date": None} if path.suffix.lower() == ".svg" else None)
+
+
+def style() -> AbstractContextManager[None]:
+    """What all pictures look like."""
     from matplotlib import rc_context
 
     return rc_context(

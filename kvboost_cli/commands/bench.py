@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Annotated, get_args, get_type_hints
 
 import typer
 
-from . import options
+from . import bench_decode, bench_encode, bench_ttft, options
+from .bench_common import bench_model, index_stand_aloud
 
 if TYPE_CHECKING:
-    from ..bench.common import BenchModel
     from ..bench.prompts import QualityRequest
     from ..bench.results import PromptResult, QualityRun
     from ..bench.stand import Stand
     from ..bench.variants import Variant
-    from ..model.handle import ModelHandle
     from ..settings import Settings
 
 NOT_WITH_FROM = {
@@ -29,6 +28,9 @@ def register(app: typer.Typer) -> None:
     """Add the group to ``app``."""
     group = typer.Typer(help="Measure on your own documents.", rich_markup_mode=None)
     group.command("quality")(quality)
+    group.command("ttft")(bench_ttft.ttft)
+    group.command("kv-cache")(bench_decode.kv_cache)
+    group.command("index")(bench_encode.index)
     app.add_typer(group, name="bench")
 
 
@@ -125,39 +127,15 @@ def _run(settings: "Settings", request: "QualityRequest", *, quiet: bool) -> "Qu
     from ..bench.stand import open_stand
 
     require_room([prompt for made in prompts.values() for prompt in made], handle)
-    bench = _bench_model(settings, handle)
+    bench = bench_model(settings, handle)
     results: list[PromptResult] = []
     for task in request.tasks:
         with open_stand(prompts[task], request.variants, bench) as stand:
-            _index(stand, task, quiet=quiet)
+            index_stand_aloud(stand, f"{task}, indexing", quiet=quiet)
             results.extend(_ask(stand, task, request.seed, warm_up=not results, quiet=quiet))
             setup = make_setup(stand, request)
     facts = RunFacts(str(request.docs), request.num_prompts, request.seed, request.tasks, perf_counter() - started)
     return QualityRun(setup, (facts,), tuple(results))
-
-
-def _bench_model(settings: "Settings", handle: "ModelHandle") -> "BenchModel":
-    """The settings' recipe, with one model for all stores."""
-    from ..bench.common import BenchModel
-
-    return BenchModel(
-        lambda _model, _dtype: handle,
-        settings.model,
-        settings.dtype,
-        settings.bits,
-        settings.contexts,
-        settings.exact,
-    )
-
-
-def _index(stand: "Stand", task: str, *, quiet: bool) -> None:
-    from .. import console
-    from ..bench.stand import index_stand
-    from ..progress import StepProgress
-
-    with console.step_progress(f"{task}, indexing", quiet=quiet) as show:
-        for done, _event in enumerate(index_stand(stand), 1):
-            show(StepProgress(done, stand.num_to_index, "documents"))
 
 
 def _ask(stand: "Stand", task: str, seed: int, *, warm_up: bool, quiet: bool) -> Iterator["PromptResult"]:

@@ -93,7 +93,7 @@ def test_a_table_is_plain_in_a_pipe_and_explained_on_stderr(bench: Run, tmp_path
         (("--docs", "{docs}", "--variant", "best"), "and not: 'best'"),
         (("--docs", "{docs}", "--variant", "question:2"), "and not: 'question:2'"),
         (("--docs", "{docs}", "--plot", "plot.pdf"), "ends in .png or .svg, and not as: plot.pdf"),
-        (("--docs", "{docs}", "--passage-tokens", "9000"), "give 0 passages of 9,000 tokens, and a prompt needs 4: "),
+        (("--docs", "{docs}", "--passage-tokens", "9000"), "give 0 passages of 9,000 tokens, and 4 are needed: "),
         (("--docs", "{docs}", "--documents", "6", "--passage-tokens", "700", "--n", "1"), "context of 4,096 tokens: "),
         (("--docs", "nowhere"), "no such file or folder: "),
         (("--docs", "{docs}", "--documents", "1"), "--documents"),

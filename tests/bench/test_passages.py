@@ -74,7 +74,7 @@ def test_html_becomes_markdown(tmp_path: Path, codec: TextCodec) -> None:
 def test_too_few_passages_are_an_error_with_both_numbers(tmp_path: Path, codec: TextCodec) -> None:
     (tmp_path / "short.md").write_text("Only a line.\n")
     (tmp_path / "long.md").write_text(make_text(1))
-    with pytest.raises(TooFewPassages, match=r"give 1 passages of 600 tokens, and a prompt needs 2: "):
+    with pytest.raises(TooFewPassages, match=r"give 1 passages of 600 tokens, and 2 are needed: "):
         cut(tmp_path, codec, num_tokens=600)
 
 
