@@ -35,9 +35,9 @@ class Candidate:
 
 
 @contextmanager
-def started_candidate(python: Path, worker: str, arguments: Sequence[str]) -> Iterator[Candidate]:
-    """A candidate's process, which ends with the block."""
-    command = [str(python), "-s", str(WORKERS / f"{worker}.py"), *arguments]
+def started_candidate(python: Path, worker: Path, arguments: Sequence[str]) -> Iterator[Candidate]:
+    """A candidate's process, which ends with the block. Raises ``CandidateFailed`` if it does not start."""
+    command = [str(python), "-s", str(worker), *arguments]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=PLAIN) as process:
         assert process.stdin is not None, "stdin is a pipe"
         assert process.stdout is not None, "stdout is a pipe"

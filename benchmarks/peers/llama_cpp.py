@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import torch
 
-from .candidate import Candidate, started_candidate
+from .candidate import WORKERS, Candidate, started_candidate
 from .command import Options, SizeResult, parse_options, report, say
 from .environment import ensure_environment, ensure_gguf
 from .ours import Desk, indexed_desk
@@ -83,7 +83,7 @@ def main() -> None:
     arguments = [str(gguf), str(torch.get_num_threads()), str(max(options.sizes) + ROOM_TOKENS)]
     with (
         indexed_desk(options.docs, max(options.sizes)) as desk,
-        started_candidate(python, "llama_cpp_worker", arguments) as candidate,
+        started_candidate(python, WORKERS / "llama_cpp_worker.py", arguments) as candidate,
     ):
         results = [measure_size(desk, candidate, size, options) for size in sorted(options.sizes)]
         report(options, {"name": PEER, **candidate.hello}, results)

@@ -8,7 +8,7 @@ Run: ``python -m benchmarks.peers.pypi_kvboost`` (package docstring: what is com
 
 from dataclasses import dataclass
 
-from .candidate import Candidate, Reply, started_candidate
+from .candidate import WORKERS, Candidate, Reply, started_candidate
 from .command import Options, SizeResult, parse_options, report, say
 from .environment import ensure_environment
 from .ours import DTYPE, Desk, Reference, indexed_desk
@@ -129,7 +129,7 @@ def main() -> None:
     python = ensure_environment("pypi-kvboost")
     with indexed_desk(options.docs, max(options.sizes)) as desk:
         arguments = [str(desk.model_dir), DTYPE]
-        with started_candidate(python, "pypi_kvboost_worker", arguments) as candidate:
+        with started_candidate(python, WORKERS / "pypi_kvboost_worker.py", arguments) as candidate:
             results = [measure_size(desk, candidate, size, options) for size in sorted(options.sizes)]
             report(options, {"name": PEER, **candidate.hello}, results)
 
