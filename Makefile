@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install lint typecheck test docs demo bench check clean
+.PHONY: install lint typecheck test docs demo bench bench-peers check clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -32,6 +32,11 @@ demo: install
 
 bench: install
 	$(BIN)/kvboost bench ttft
+
+bench-peers: install
+	$(BIN)/kvboost models pull --quiet
+	$(BIN)/python -m benchmarks.peers.pypi_kvboost
+	$(BIN)/python -m benchmarks.peers.llama_cpp
 
 check: lint typecheck test
 

@@ -1,0 +1,1 @@
+"""What runs in a candidate's own process. Nothing here may import kvboost's packages: they are not installed there."""
