@@ -129,6 +129,8 @@ def printed(tmp_path_factory: pytest.TempPathFactory, default_model_dir: Path, s
             "--variant",
             "alone/cacheblend:0.15",
         ],
+        "export": ["export", "notes.kvb"],
+        "import": ["import", "notes.kvb"],
         "models": ["models", "list"],
         "path": ["path"],
     }
@@ -186,7 +188,7 @@ def test_json_examples_parse(page: Path) -> None:
 
 
 @pytest.mark.model
-@pytest.mark.parametrize("section", ["index", "ask", "stats", "doctor", "bench", "models", "path"])
+@pytest.mark.parametrize("section", ["index", "ask", "stats", "doctor", "export", "import", "bench", "models", "path"])
 def test_every_key_of_json_is_explained_and_shown(section: str, printed: dict[str, object]) -> None:
     text = json_section(section)
     explained = set(re.findall(r"^\| `([^`]+)`", text, re.MULTILINE))

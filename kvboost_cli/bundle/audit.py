@@ -66,7 +66,8 @@ class BundleAudit:
         if len(self._preambles) == MAX_PREAMBLES:
             raise self._damaged(f"it has more preambles than {MAX_PREAMBLES}")
         variants = (bytes([variant]) * 32 for variant in range(NUM_ROPE_VARIANTS))
-        fits = header.fingerprint == identity.fingerprint and header.positional and header.rotated
+        fits = header.fingerprint == identity.fingerprint and header.rotated
+        fits = fits and not header.start and not header.kept_indices
         if not fits or not any(
             positional_key(b"", identity.fingerprint, variant, header.token_ids) == record.key for variant in variants
         ):
