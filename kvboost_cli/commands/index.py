@@ -93,10 +93,7 @@ def _request(
     from ..documents import discover, document_from_bytes
     from ..pipelines.indexing import IndexRequest
 
-    if not paths and files_from is None:
-        raise typer.BadParameter("name at least one file or folder, or use --files-from")
-    if STDIN in paths and files_from == STDIN:
-        raise typer.BadParameter("standard input can be a document or a list of files, not both")
+    _require_sources(paths, files_from)
     text = document_from_bytes("stdin", options.read_stdin()) if STDIN in paths else None
     listed = [] if files_from is None else _read_list(files_from)
     named = [path for path in paths if path != STDIN]
@@ -105,6 +102,13 @@ def _request(
     return IndexRequest(
         named, listed, globs, excludes, text, prune=prune, force=force, dry_run=dry_run, shard=_parse_shard(shard)
     )
+
+
+def _require_sources(paths: list[str], files_from: str | None) -> None:
+    if not paths and files_from is None:
+        raise typer.BadParameter("name at least one file or folder, or use --files-from")
+    if STDIN in paths and files_from == STDIN:
+        raise typer.BadParameter("standard input can be a document or a list of files, not both")
 
 
 def _parse_shard(text: str | None) -> "Shard | None":

@@ -36,9 +36,7 @@ def test_a_store_travels_as_a_file(desk: Desk) -> None:
 
 def test_a_bundle_goes_through_a_pipe(desk: Desk) -> None:
     there = at(desk, "there")
-    line = (
-        f"'{os.path.abspath(desk_script())}' export - -d on-call.md | '{desk_script()}' import - --store there --json"
-    )
+    line = f"'{SCRIPT}' export - -d on-call.md | '{SCRIPT}' import - --store there --json"
     done = subprocess.run(
         ["bash", "-o", "pipefail", "-c", line], cwd=desk.root, env=desk.env, capture_output=True, text=True, check=False
     )
