@@ -19,11 +19,17 @@ from .workspace import MODEL_FACT
 
 @dataclass(frozen=True)
 class Exported:
-    """One document is in the bundle; ``num_bytes`` is the bundle's size so far."""
+    """One document is in the bundle."""
 
     name: str
     is_exact: bool
     num_records: int
+
+
+@dataclass(frozen=True)
+class Sealed:
+    """The bundle is whole, and has so many bytes."""
+
     num_bytes: int
 
 
@@ -39,8 +45,8 @@ def find_names(store: ChunkStore, asked: Sequence[str]) -> list[str]:
 
 def export_documents(
     source: StoreSource, names: Sequence[str] | None, file: BinaryIO, *, keep_paths: bool
-) -> Iterator[Exported | Skipped]:
-    """Write the named documents, or all (None), as a bundle; an event for each.
+) -> Iterator[Exported | Skipped | Sealed]:
+    """Write the named documents, or all (None), as a bundle; an event for each, and one at the end.
 
     The same documents give the same bytes. Without ``keep_paths`` their names tell no more than the indexed folder's
     name and the path below it.
@@ -61,6 +67,7 @@ def export_documents(
             taken.add(entry.name)
             yield _write(writer, found, entry, written)
     writer.finish()
+    yield Sealed(writer.num_bytes)
 
 
 def _write(writer: BundleWriter, found: StoredDocument, entry: DocumentEntry, written: set[bytes]) -> Exported:
@@ -68,7 +75,7 @@ def _write(writer: BundleWriter, found: StoredDocument, entry: DocumentEntry, wr
     for preamble in found.preambles():
         writer.add_preamble(preamble)
     writer.add_document(entry, _new_records(found, written))
-    return Exported(found.entry.name, bool(entry.position_keys), writer.num_records - before, writer.num_bytes)
+    return Exported(found.entry.name, bool(entry.position_keys), writer.num_records - before)
 
 
 def _new_records(found: StoredDocument, written: set[bytes]) -> Iterator[tuple[ChunkRecord, bool]]:

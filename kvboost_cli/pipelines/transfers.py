@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from ..documents import Skipped
-from .exporting import Exported
+from .exporting import Exported, Sealed
 from .importing import Imported
 
 
@@ -13,7 +13,7 @@ def _told(skipped: list[Skipped]) -> list[dict[str, str]]:
 
 @dataclass
 class ExportTally:
-    """Sums over export events; ``num_bytes`` (the file's size) and ``seconds`` are set by the caller."""
+    """Sums over export events; ``seconds`` is set by the caller."""
 
     num_documents: int = 0
     num_exact: int = 0
@@ -22,15 +22,16 @@ class ExportTally:
     num_bytes: int = 0
     seconds: float = 0.0
 
-    def add(self, event: Exported | Skipped) -> None:
+    def add(self, event: Exported | Skipped | Sealed) -> None:
         """Count one event."""
         if isinstance(event, Skipped):
             self.skipped.append(event)
-            return
-        self.num_documents += 1
-        self.num_exact += event.is_exact
-        self.num_records += event.num_records
-        self.num_bytes = event.num_bytes
+        elif isinstance(event, Sealed):
+            self.num_bytes = event.num_bytes
+        else:
+            self.num_documents += 1
+            self.num_exact += event.is_exact
+            self.num_records += event.num_records
 
     @property
     def num_done(self) -> int:

@@ -11,7 +11,7 @@ from samples import Desk
 
 from kvboost_cli.bundle import BundleReader
 from kvboost_cli.documents import Skipped
-from kvboost_cli.pipelines.exporting import Exported, export_documents, find_names
+from kvboost_cli.pipelines.exporting import Exported, Sealed, export_documents, find_names
 from kvboost_cli.pipelines.importing import (
     Imported,
     ImportRequest,
@@ -33,7 +33,9 @@ def export_bundle(
     """A bundle of a desk's store."""
     with ChunkStore.open(desk.root / "store", readonly=True) as store, open(path, "wb") as file:
         names = find_names(store, documents) if documents else None
-        return list(export_documents(StoreSource(store), names, file, keep_paths=keep_paths))
+        *events, end = export_documents(StoreSource(store), names, file, keep_paths=keep_paths)
+    assert end == Sealed(path.stat().st_size)
+    return [event for event in events if not isinstance(event, Sealed)]
 
 
 def import_bundle(desk: Desk, path: Path, **options: bool) -> list[Imported | Skipped]:
