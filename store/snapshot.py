@@ -20,6 +20,9 @@ from .names import document_key, meta_key
 from .records import DocumentEntry
 from .transactions import ReadTransaction
 
+_NUM_DOCUMENTS = struct.Struct("<I")
+"""How a count in `refs` and `position_refs` begins; see `writing`."""
+
 
 def layer_key(key: bytes, layer: int) -> bytes:
     """The key of one layer of the record `key`.
@@ -94,6 +97,18 @@ class Snapshot:
     def document_names(self) -> Iterator[str]:
         """The names of `documents()`."""
         return (entry.name for entry in self.documents())
+
+    def is_shared(self, key: bytes) -> bool:
+        """Whether more than one document names the record under a key of either kind."""
+        data = self._transaction.get("refs", key) or self._transaction.get("position_refs", key)
+        return data is not None and _NUM_DOCUMENTS.unpack_from(data)[0] > 1
+
+    def preamble_keys(self) -> Iterator[bytes]:
+        """The keys of positional records that are rotated, those of preambles; every record's header is looked at."""
+        for key in self._transaction.record_keys("positions"):
+            header = self.position_header(key)
+            if header is not None and header.rotated:
+                yield key
 
     def attention(self, key: bytes) -> ChunkAttention | None:
         """What questions have given the chunk under a content key; None if none has met it."""

@@ -7,8 +7,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from .errors import StoreClosed
+from .keys import KEY_BYTES
 
 DATABASES = ("meta", "chunks", "positions", "documents", "usage", "asks", "refs", "position_refs")
+_BEHIND_LAYERS = b"\xff\xff\xff"
+"""Longer than a layer's number, and not less than any."""
 
 
 class ReadTransaction:
@@ -30,6 +33,15 @@ class ReadTransaction:
         while found and bytes(cursor.key()).startswith(prefix):
             yield bytes(cursor.key()), cursor.value()
             found = self._raw is not None and cursor.next()  # raises if the transaction ended meanwhile
+
+    def record_keys(self, database: str) -> Iterator[bytes]:
+        """The key of each record, in order; its layers are jumped over."""
+        cursor = self._raw.cursor(self._databases[database])
+        found = cursor.first()
+        while found:
+            key = bytes(cursor.key())[:KEY_BYTES]
+            yield key
+            found = self._raw is not None and cursor.set_range(key + _BEHIND_LAYERS)
 
     def last_key(self, database: str) -> bytes | None:
         """The greatest key, or None if the database is empty."""

@@ -133,6 +133,8 @@ def printed(tmp_path_factory: pytest.TempPathFactory, default_model_dir: Path, s
         "bench ttft": ["bench", "ttft", "--sizes", "300", "--strategies", "none", "--repeats", "1", "--memory"],
         "bench kv-cache": ["bench", "kv-cache", "--sizes", "50", "--tokens", "3", "--repeats", "1"],
         "bench index": ["bench", "index", "--repeats", "1"],
+        "export": ["export", "notes.kvb"],
+        "import": ["import", "notes.kvb"],
         "models": ["models", "list"],
         "path": ["path"],
     }
@@ -190,7 +192,7 @@ def test_json_examples_parse(page: Path) -> None:
 
 
 @pytest.mark.model
-@pytest.mark.parametrize("section", ["index", "ask", "stats", "doctor", *BENCH, "models", "path"])
+@pytest.mark.parametrize("section", ["index", "ask", "stats", "doctor", "export", "import", *BENCH, "models", "path"])
 def test_every_key_of_json_is_explained_and_shown(section: str, printed: dict[str, object]) -> None:
     text = json_section(section)
     explained = set(re.findall(r"^\| `([^`]+)`", text, re.MULTILINE))

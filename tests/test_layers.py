@@ -14,8 +14,10 @@ ALLOWED = {
     "kvboost_cli.kv": set[str](),
     "kvboost_cli.documents": set[str](),
     "kvboost_cli.retrieval": set[str](),
+    "kvboost_cli.bundle": {"store"},
     "kvboost_cli.model": {"kvboost_cli.kv"},
     "kvboost_cli.pipelines": {
+        "kvboost_cli.bundle",
         "kvboost_cli.documents",
         "kvboost_cli.model",
         "kvboost_cli.retrieval",
@@ -28,6 +30,7 @@ ALLOWED = {
     "kvboost_cli.console": {"kvboost_cli.progress"},
     "kvboost_cli.commands": {
         "kvboost_cli.bench",
+        "kvboost_cli.bundle",
         "kvboost_cli.pipelines",
         "kvboost_cli.documents",
         "kvboost_cli.model",
@@ -48,6 +51,7 @@ OWNERS = {
     "typer": ("kvboost_cli/commands/", "kvboost_cli/main.py"),
     "pydantic": "kvboost_cli/settings.py",
     "matplotlib": ("kvboost_cli/bench/picture.py", "kvboost_cli/bench/ttft_picture.py"),
+    "zstandard": "kvboost_cli/bundle/frames.py",
 }
 
 SOURCES = sorted(path for top in ("kvboost_cli", "store") for path in (ROOT / top).rglob("*.py"))

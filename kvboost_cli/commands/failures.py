@@ -63,11 +63,21 @@ FAILURES: Mapping[str, Failure] = {
     ),
     "EmptyQuestion": Failure(2, "write the question after `kvboost ask`, or give - and pipe it in"),
     "SettingRefused": Failure(2, "choose another value; `kvboost index --help` lists them"),
+    "ForeignKV": Failure(
+        1,
+        "give --model its own model, or import into another --store: a new one takes its settings",
+    ),
+    "SameStore": Failure(2, "name the other store, or choose the target with --store"),
     "FidelityNotMeasured": Failure(
         1, f"free some space for temporary files, or name another folder for them in TMPDIR; then {_RETRY}"
     ),
     "ProbesRefused": Failure(1, "use --bits 16, or choose another model with --model"),
     "PipelineError": Failure(1, _RETRY),
+    # kvboost_cli.bundle
+    "NotABundle": Failure(2, "name a file that `kvboost export` wrote, or a store's directory"),
+    "BundleOfOtherVersion": Failure(1, "use the kvboost that wrote it"),
+    "BundleDamaged": Failure(1, "nothing was stored; fetch the file again, or export it anew"),
+    "BundleError": Failure(1, _RETRY),
     # kvboost_cli.bench
     "TooFewPassages": Failure(2, "name a folder with more text, or ask for fewer or shorter prompts"),
     "UnknownTask": Failure(2, "write --tasks as in `--tasks fact,summary`"),

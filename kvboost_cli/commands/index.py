@@ -11,6 +11,7 @@ from . import gating, options
 
 if TYPE_CHECKING:
     from ..pipelines.indexing import IndexRequest
+    from ..pipelines.shards import Shard
     from ..pipelines.tally import IndexTally
     from ..pipelines.workspace import Workspace
     from ..progress import IndexProgress
@@ -48,6 +49,9 @@ def index(
     glob: Annotated[list[str] | None, typer.Option(metavar="G", help="Only files that match; repeatable.")] = None,
     exclude: Annotated[list[str] | None, typer.Option(metavar="G", help="Not these files; repeatable.")] = None,
     files_from: Annotated[str | None, typer.Option(metavar="F|-", help="Read paths from a file, one per line.")] = None,
+    shard: Annotated[
+        str | None, typer.Option(metavar="K/N", help="Only the K-th of N shares of the documents.")
+    ] = None,
     prune: Annotated[bool, typer.Option("--prune", help="Remove documents that are gone below PATH.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Tell what would be done; change nothing.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Read unchanged documents, too; accept new settings.")] = False,
@@ -66,7 +70,9 @@ def index(
             "dtype": dtype,
         }
     )  # fmt: skip
-    request = _request(paths or [], glob or [], exclude or [], files_from, prune=prune, force=force, dry_run=dry_run)
+    request = _request(
+        paths or [], glob or [], exclude or [], files_from, shard, prune=prune, force=force, dry_run=dry_run
+    )
     tally = _run(settings, request, quiet=quiet)
     _print(tally, as_json=as_json, quiet=quiet, dry_run=dry_run)
     if tally.num_failed:
@@ -78,6 +84,7 @@ def _request(
     globs: list[str],
     excludes: list[str],
     files_from: str | None,
+    shard: str | None,
     *,
     prune: bool,
     force: bool,
@@ -86,16 +93,31 @@ def _request(
     from ..documents import discover, document_from_bytes
     from ..pipelines.indexing import IndexRequest
 
-    if not paths and files_from is None:
-        raise typer.BadParameter("name at least one file or folder, or use --files-from")
-    if STDIN in paths and files_from == STDIN:
-        raise typer.BadParameter("standard input can be a document or a list of files, not both")
+    _require_sources(paths, files_from)
     text = document_from_bytes("stdin", options.read_stdin()) if STDIN in paths else None
     listed = [] if files_from is None else _read_list(files_from)
     named = [path for path in paths if path != STDIN]
     if not prune:
         discover(named, globs=globs, excludes=excludes)  # a missing path is told before a store is made
-    return IndexRequest(named, listed, globs, excludes, text, prune=prune, force=force, dry_run=dry_run)
+    return IndexRequest(
+        named, listed, globs, excludes, text, prune=prune, force=force, dry_run=dry_run, shard=_parse_shard(shard)
+    )
+
+
+def _require_sources(paths: list[str], files_from: str | None) -> None:
+    if not paths and files_from is None:
+        raise typer.BadParameter("name at least one file or folder, or use --files-from")
+    if STDIN in paths and files_from == STDIN:
+        raise typer.BadParameter("standard input can be a document or a list of files, not both")
+
+
+def _parse_shard(text: str | None) -> "Shard | None":
+    from ..pipelines.shards import Shard
+
+    try:
+        return None if text is None else Shard.parse(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="'--shard'") from None
 
 
 def _read_list(path: str) -> list[str]:
@@ -169,11 +191,11 @@ def _print(tally: "IndexTally", *, as_json: bool, quiet: bool, dry_run: bool) ->
     from ..pipelines.errors import NoDocuments
 
     found_any = bool(tally.num_documents or tally.changes["removed"] or tally.num_failed)
-    if as_json and (found_any or tally.skipped):
+    if as_json and (found_any or tally.skipped or tally.num_elsewhere):
         console.write_json(tally.to_json())
-    elif not quiet and (found_any or tally.skipped):
+    elif not quiet and (found_any or tally.skipped or tally.num_elsewhere):
         console.write(_summary(tally, dry_run=dry_run))
-    if not found_any:
+    if not found_any and not tally.num_elsewhere:
         raise NoDocuments("no document was found under the given paths")
 
 
@@ -181,6 +203,8 @@ def _summary(tally: "IndexTally", *, dry_run: bool) -> str:
     """One line for each thing that happened, or in a dry run would happen."""
     changes = ", ".join(f"{count:,} {change}" for change, count in tally.changes.items() if count)
     lines = [f"documents: {changes or 'none'}, {len(tally.skipped):,} skipped"]
+    if tally.num_elsewhere:
+        lines.append(f"in other shards: {tally.num_elsewhere:,} documents")
     lines.append(f"chunks: {tally.num_new_chunks:,} new, {tally.num_reused_chunks:,} already stored")
     if dry_run:
         lines.append(f"dry run: {tally.num_missing_tokens:,} tokens would be encoded; nothing was written")

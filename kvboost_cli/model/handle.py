@@ -6,7 +6,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from .architecture import exact_positions, require_supported
+from .architecture import Geometry, exact_positions, read_geometry, require_supported
 from .codec import TextCodec
 from .errors import ModelNotFound, ModelUnsupported
 from .fingerprint import ModelFingerprint, fingerprint_model
@@ -48,6 +48,22 @@ class ModelHandle:
             return exact_positions(self._config)
         except (KeyError, TypeError, ValueError) as error:
             raise ModelUnsupported(f"the model's config does not tell its context: {self.path}") from error
+
+    @cached_property
+    def geometry(self) -> Geometry:
+        """Sizes of the model's KV, from the config file alone."""
+        try:
+            return read_geometry(self._config)
+        except (KeyError, TypeError) as error:
+            raise ModelUnsupported(f"the model's config does not tell its sizes: {self.path}") from error
+
+    @cached_property
+    def vocab_size(self) -> int:
+        """One more than the largest token id, from the config file alone."""
+        try:
+            return int(self._config["vocab_size"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise ModelUnsupported(f"the model's config does not tell its vocabulary: {self.path}") from error
 
     def require_supported(self) -> None:
         """Raise ``ModelUnsupported`` unless the model can be stitched; its weights are not read."""

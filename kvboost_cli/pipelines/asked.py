@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from store import DocumentEntry, Snapshot
+from store import ChunkStore, DocumentEntry, Snapshot
 
 from ..documents import DocumentError, SourceFile, read_document
 from ..retrieval import select_documents
@@ -54,7 +54,7 @@ def named_documents(workspace: Workspace, names: Sequence[str]) -> list[AskedDoc
     A name is a file, the full name of a stored document, or the end of exactly one stored name.
     Raises ``DocumentNotFound``, ``AmbiguousDocument`` or a ``DocumentError`` of the file.
     """
-    return [_fetch(workspace, _resolve_name(workspace, name)) for name in names]
+    return [_fetch(workspace, resolve_name(workspace.store, name)) for name in names]
 
 
 @dataclass(frozen=True)
@@ -143,6 +143,8 @@ def _from_disk(workspace: Workspace, name: str, entry: DocumentEntry | None) -> 
 
 
 def _read_from_disk(workspace: Workspace, name: str, entry: DocumentEntry | None) -> PreparedDocument:
+    if not os.path.isabs(name):  # what came from standard input or from a bundle; no file of that name is its own
+        raise DocumentGone(f"the document has no file to be read from, and is not whole in the store: {name}")
     try:
         info = os.stat(name)
     except OSError as error:
@@ -152,11 +154,12 @@ def _read_from_disk(workspace: Workspace, name: str, entry: DocumentEntry | None
     return prepare_document(document, workspace.handle.codec, workspace.keys)
 
 
-def _resolve_name(workspace: Workspace, name: str) -> str:
+def resolve_name(store: ChunkStore, name: str) -> str:
+    """The file, or the stored document, that a user's name means; raises DocumentNotFound, AmbiguousDocument."""
     path = os.path.abspath(os.path.expanduser(name))
     if os.path.isfile(path):
         return path
-    with workspace.store.snapshot() as snapshot:
+    with store.snapshot() as snapshot:
         if snapshot.document(name) is not None:
             return name
         names = list(snapshot.document_names())

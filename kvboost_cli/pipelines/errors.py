@@ -10,6 +10,8 @@ PipelineError
 ├── DeviceMemoryShort   the prompt needs more memory than the device has free
 ├── EmptyQuestion       there is nothing to ask
 ├── SettingRefused      a setting that this model cannot be used with
+├── ForeignKV           a bundle or a store to import is of another model or recipe
+├── SameStore           a store would be imported into itself
 └── FidelityNotMeasured the fidelity gate could not be run
     └── ProbesRefused   model or settings do not suit the gate's built-in texts
 """
@@ -53,6 +55,14 @@ class EmptyQuestion(PipelineError):
 
 class SettingRefused(PipelineError):
     """A setting cannot be used with this model."""
+
+
+class ForeignKV(PipelineError):
+    """What is to be imported was made by another model or with other settings."""
+
+
+class SameStore(PipelineError):
+    """Source and target of an import are one store."""
 
 
 class FidelityNotMeasured(PipelineError):

@@ -22,13 +22,11 @@ from ..documents import (
     read_document,
     skipped_for,
 )
-from .fillers import POOL_SIZE
+from .pooling import pool_documents
 from .prepare import document_title, prepare_document
+from .shards import Shard, shard_title
 from .workspace import Workspace
 from .writer import DocumentPreview, DocumentWriter, Encoded, Indexed
-
-FILLER_HEAD_CHARACTERS = 16384
-"""As much of a document as can be needed for a filler, however long its words."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +34,8 @@ class IndexRequest:
     """Which documents to index, and how.
 
     ``listed`` paths come from a file list: one that is missing is skipped, not an error. ``text_document`` is from
-    standard input. ``force`` reads documents that seem unchanged, too; ``dry_run`` changes nothing.
+    standard input. ``force`` reads documents that seem unchanged, too; ``dry_run`` changes nothing. With a ``shard``
+    only its share of the documents is indexed; what stands before them is chosen from all, as without.
     """
 
     paths: Sequence[str]
@@ -47,6 +46,7 @@ class IndexRequest:
     prune: bool = False
     force: bool = False
     dry_run: bool = False
+    shard: Shard | None = None
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,14 @@ class Removed:
     name: str
 
 
-IndexEvent = Planned | Encoded | Indexed | Removed | Skipped
+@dataclass(frozen=True)
+class InOtherShard:
+    """A document belongs to another shard."""
+
+    source: SourceFile | Document
+
+
+IndexEvent = Planned | Encoded | Indexed | Removed | Skipped | InOtherShard
 Source = SourceFile | Document
 
 
@@ -72,17 +79,21 @@ def index_documents(workspace: Workspace, request: IndexRequest) -> Iterator[Ind
     """Bring the store up to date with the documents; the caller holds the store's writer lock."""
     if not request.dry_run:
         _ = workspace.search  # complete from here on, even if no document has changed
-    pending: list[Source] = [] if request.text_document is None else [request.text_document]
+    pending: list[Source] = []
+    collection: list[Source] = []
     passed_over: set[str] = set()
     for event in _compare(workspace, request):
-        if isinstance(event, SourceFile):
+        if isinstance(event, (SourceFile, Document)):
             pending.append(event)
+            collection.append(event)
             continue
+        if isinstance(event, InOtherShard):
+            collection.append(event.source)
         if isinstance(event, Skipped) and not event.failed:
             passed_over.add(event.path)
         yield event
     yield Planned(len(pending), sum(source.size_bytes for source in pending))
-    yield from _index_pending(workspace, pending, request)
+    yield from _index_pending(workspace, pending, collection, request)
     if request.prune:
         for name in _gone(workspace, [*request.paths, *request.listed], passed_over):
             if not request.dry_run:
@@ -91,9 +102,15 @@ def index_documents(workspace: Workspace, request: IndexRequest) -> Iterator[Ind
             yield Removed(name)
 
 
-def _compare(workspace: Workspace, request: IndexRequest) -> Iterator[SourceFile | Skipped | Indexed]:
-    """Files to read, files passed over, documents that have not changed."""
-    for item in _discover(workspace, request):
+def _compare(
+    workspace: Workspace, request: IndexRequest
+) -> Iterator[SourceFile | Document | Skipped | Indexed | InOtherShard]:
+    """Documents to read, files passed over, documents that have not changed or are not this run's."""
+    given = [] if request.text_document is None else [request.text_document]
+    for item in chain(given, _discover(workspace, request)):
+        if not isinstance(item, Skipped) and request.shard is not None and not request.shard.has(shard_title(item)):
+            yield InOtherShard(item)
+            continue
         if isinstance(item, SourceFile) and not request.force:
             entry = _unchanged_entry(workspace, item)
             if entry is not None:
@@ -182,15 +199,17 @@ def is_current(workspace: Workspace, entry: DocumentEntry, size_bytes: int, mtim
 
 
 def _choose_writer(
-    workspace: Workspace, pending: Sequence[Source], request: IndexRequest
+    workspace: Workspace, collection: Sequence[Source], request: IndexRequest
 ) -> DocumentWriter | DocumentPreview:
     if request.dry_run:
         return DocumentPreview(workspace)
-    return DocumentWriter(workspace, lambda: _pool_documents(workspace, pending), verify=request.force)
+    return DocumentWriter(workspace, lambda: pool_documents(workspace, collection), verify=request.force)
 
 
-def _index_pending(workspace: Workspace, pending: Sequence[Source], request: IndexRequest) -> Iterator[IndexEvent]:
-    writer = _choose_writer(workspace, pending, request)
+def _index_pending(
+    workspace: Workspace, pending: Sequence[Source], collection: Sequence[Source], request: IndexRequest
+) -> Iterator[IndexEvent]:
+    writer = _choose_writer(workspace, collection, request)
     for source in pending:
         try:
             document = source if isinstance(source, Document) else read_document(source)
@@ -205,24 +224,6 @@ def _index_pending(workspace: Workspace, pending: Sequence[Source], request: Ind
             continue
         yield from writer.add(prepare_document(document, workspace.handle.codec, workspace.keys))
     yield from writer.flush()
-
-
-def _pool_documents(workspace: Workspace, pending: Sequence[Source]) -> Iterator[tuple[str, Sequence[int]]]:
-    """Content hash and token ids of readable documents, those spread over the collection first."""
-    codec = workspace.handle.codec
-    for source in _spread(pending, POOL_SIZE):
-        try:
-            document = source if isinstance(source, Document) else read_document(source)
-        except DocumentError:
-            continue  # reported when its turn to be indexed comes
-        yield document.content_hash, codec.token_ids(document.text[:FILLER_HEAD_CHARACTERS])
-
-
-def _spread(items: Sequence[Source], count: int) -> list[Source]:
-    """Up to ``4 * count`` items: first ``count`` evenly spaced ones, then those between them."""
-    stride = max(1, len(items) // (4 * count))
-    candidates = items[::stride][: 4 * count]
-    return [*candidates[::4], *(item for index, item in enumerate(candidates) if index % 4)]
 
 
 def _gone(workspace: Workspace, paths: Sequence[str], passed_over: set[str]) -> list[str]:

@@ -86,8 +86,13 @@ def preamble_key(fingerprint: ModelFingerprint, token_ids: Sequence[int], rope_v
 
 
 def document_title(name: str, root: str) -> str:
-    """How a prompt's header names a document: by its path below the folder that was indexed."""
-    return os.path.relpath(name, root) if root and os.path.isabs(name) else name
+    """How a prompt's header names a document: by its path below the folder that was indexed.
+
+    One that came without a file is named below its ``root`` in the same way (see ``portable``).
+    """
+    if not os.path.isabs(name):
+        return name.removeprefix(f"{root}/") if root else name
+    return os.path.relpath(name, root) if root else name
 
 
 def prepare_document(document: Document, codec: TextCodec, keys: ChunkKeys) -> PreparedDocument:

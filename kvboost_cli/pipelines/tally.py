@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from ..documents import Skipped
-from .indexing import IndexEvent, Planned, Removed
+from .indexing import IndexEvent, InOtherShard, Planned, Removed
 from .writer import Encoded, Indexed
 
 
@@ -13,6 +13,7 @@ class IndexTally:
 
     changes: dict[str, int] = field(default_factory=lambda: {"added": 0, "updated": 0, "unchanged": 0, "removed": 0})
     skipped: list[Skipped] = field(default_factory=list)
+    num_elsewhere: int = 0
     num_planned: int = 0
     num_done: int = 0
     bytes_planned: int = 0
@@ -33,6 +34,8 @@ class IndexTally:
             self.skipped.append(event)
             if self.num_planned:  # after the plan: a planned document that could not be read
                 self.num_done += 1
+        elif isinstance(event, InOtherShard):
+            self.num_elsewhere += 1
         elif isinstance(event, Removed):
             self.changes["removed"] += 1
         elif isinstance(event, Encoded):
