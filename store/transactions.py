@@ -24,8 +24,7 @@ class ReadTransaction:
         return view
 
     def scan(self, database: str, prefix: bytes = b"", start: bytes = b"") -> Iterator[tuple[bytes, memoryview]]:
-        """Keys from `start` on that begin with `prefix`, in order, with their values; nothing may be written meanwhile.
-        """
+        """Keys from `start` on that begin with `prefix`, in order, with their values; write nothing meanwhile."""
         cursor = self._raw.cursor(self._databases[database])
         found = cursor.set_range(max(prefix, start))
         while found and bytes(cursor.key()).startswith(prefix):
