@@ -4,6 +4,7 @@ Bytes in, bytes out: nothing here knows of tensors or models.
 """
 
 from .chunks import ChunkStore
+from .compacting import Compacted, compact_store
 from .errors import (
     DamagedRecord,
     ForeignRecord,
@@ -27,8 +28,11 @@ from .errors import (
     StoreUnreadable,
     UnknownFormat,
 )
+from .faults import Fault, FaultKind, Rules, Step
+from .forgetting import Forgotten, asked_names, forget_documents
 from .importance import ChunkAttention
 from .keys import content_key, positional_key
+from .pruning import Extent, extent_of, prune_orphans, remove_documents, shed_records
 from .records import (
     AskEntry,
     ChunkHeader,
@@ -39,11 +43,14 @@ from .records import (
     build_record,
 )
 from .snapshot import Snapshot
+from .upkeep import check_store, repair_store
 
 __all__ = [
-    "AskEntry", "ChunkAttention", "ChunkHeader", "ChunkRecord", "ChunkStore", "DamagedRecord", "DocumentEntry",
-    "ForeignRecord", "ForkedStore", "MissingChunk", "MissingDocument", "ModelMismatch", "NetworkFileSystem",
-    "NotAStore", "RecipeMismatch", "Snapshot", "SnapshotInUse", "StoreBusy", "StoreClosed", "StoreDamaged",
-    "StoreError", "StoreExists", "StoreFailed", "StoreFull", "StoreIdentity", "StoreNotFound", "StoreReadonly",
-    "StoreStats", "StoreUnreadable", "UnknownFormat", "build_record", "content_key", "positional_key",
+    "AskEntry", "ChunkAttention", "ChunkHeader", "ChunkRecord", "ChunkStore", "Compacted", "DamagedRecord",
+    "DocumentEntry", "Extent", "Fault", "FaultKind", "ForeignRecord", "Forgotten", "ForkedStore", "MissingChunk",
+    "MissingDocument", "ModelMismatch", "NetworkFileSystem", "NotAStore", "RecipeMismatch", "Rules", "Snapshot",
+    "SnapshotInUse", "Step", "StoreBusy", "StoreClosed", "StoreDamaged", "StoreError", "StoreExists", "StoreFailed",
+    "StoreFull", "StoreIdentity", "StoreNotFound", "StoreReadonly", "StoreStats", "StoreUnreadable",
+    "UnknownFormat", "asked_names", "build_record", "check_store", "compact_store", "content_key", "extent_of",
+    "forget_documents", "positional_key", "prune_orphans", "remove_documents", "repair_store", "shed_records",
 ]  # fmt: skip

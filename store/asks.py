@@ -50,7 +50,7 @@ def append_ask(txn: WriteTransaction, ask: AskEntry) -> None:
     oldest_kept = _NUMBER.pack(max(0, number + 1 - NUM_KEPT_ASKS))
     rolled = list(takewhile(lambda key: key < oldest_kept, (key for key, _ in txn.scan("asks"))))
     if rolled:
-        asks = [ask for key in rolled for ask in _parse_ask(txn.get("asks", key))]
+        asks = [ask for key in rolled for ask in parse_ask(txn.get("asks", key))]
         txn.put("meta", ASK_TOTALS_KEY, seal(asdict(_read_totals(txn).plus(asks))))
     for key in rolled:
         txn.delete("asks", key)
@@ -60,7 +60,7 @@ def collect_stats(txn: ReadTransaction, path: Path) -> StoreStats:
     """What the store at `path` holds and what it earned; reads the counts, no chunk."""
     uses = [ChunkUse.from_bytes(data) for _, data in txn.scan("refs")]
     num_tokens = sum(use.num_tokens for use in uses)
-    asks = [ask for _, data in txn.scan("asks") for ask in _parse_ask(data)]
+    asks = [ask for _, data in txn.scan("asks") for ask in parse_ask(data)]
     totals = _read_totals(txn).plus(asks)
     times_s = sorted(ask.ttft_s for ask in asks)
     return StoreStats(
@@ -91,7 +91,7 @@ def nearest_rank(ordered: Sequence[float], quantile: float) -> float | None:
     return ordered[max(0, math.ceil(quantile * len(ordered)) - 1)] if ordered else None
 
 
-def _parse_ask(data: bytes | memoryview | None) -> Iterator[AskEntry]:
+def parse_ask(data: bytes | memoryview | None) -> Iterator[AskEntry]:
     """The ask, or nothing if it is damaged: a lost statistic, no reason to stop."""
     try:
         if data is not None:

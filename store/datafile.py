@@ -10,10 +10,11 @@ are read here first, with plain reads. Layout of a meta page (LMDB 0.9, 64 bits,
 import mmap
 import os
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from .errors import StoreDamaged
+from .errors import StoreDamaged, StoreReadonly, StoreUnreadable
 
 DATA_NAME = "data.mdb"
 _META = struct.Struct("=8x2xH4x II 16x I 92x QQ")
@@ -56,6 +57,30 @@ def _read_meta(directory: Path, descriptor: int, offset: int) -> _MetaPage:
     if not flags & _META_FLAG or magic != _MAGIC or version != _VERSION or not power_of_two:
         raise StoreDamaged(directory, f"{DATA_NAME} has no LMDB meta page at byte {offset}")
     return _MetaPage(page_bytes, last_page, transaction)
+
+
+def require_writable(directory: Path) -> None:
+    """Raises StoreReadonly unless directory and data file, as far as they are there, may be written."""
+    paths = [path for path in (directory, directory / DATA_NAME) if path.exists()]
+    if not all(os.access(path, os.R_OK | os.W_OK) for path in paths):
+        raise StoreReadonly(directory)
+
+
+def require_sound_file(directory: Path, verify: Callable[[Path], list[str]]) -> None:
+    """Raises StoreDamaged or StoreUnreadable unless LMDB can map the file without harm.
+
+    `verify` tells what is wrong with the pages; asked only if the file is short.
+    """
+    data = directory / DATA_NAME
+    if not data.exists():
+        raise StoreDamaged(directory, f"it has no {DATA_NAME}")
+    if not os.access(data, os.R_OK):
+        raise StoreUnreadable(directory, f"{DATA_NAME} may not be read")
+    if missing_bytes(directory):
+        problems = verify(data)
+        # Asked again: a writer at work may have changed the file under the check, and then lengthened it.
+        if problems and missing_bytes(directory):
+            raise StoreDamaged(directory, f"{DATA_NAME} was cut short, {problems[0]}")
 
 
 def can_map(num_bytes: int) -> bool:

@@ -85,6 +85,7 @@ class DamagedRecord(StoreError):
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"a stored record is damaged: {reason}")
+        self.reason = reason
 
 
 class MissingChunk(StoreError):

@@ -2,7 +2,7 @@
 
 The mass of an ask is the mean attention that its question gave the chunk's tokens together, 0 to 1. It is summed over
 asks and halves in HALF_LIFE_S, so that what was wanted lately counts more. A value is mass and Unix time (f64), then
-the number of asks (u32), little-endian.
+the number of asks (u32), little-endian, and a checksum.
 """
 
 import struct
@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
+from .errors import DamagedRecord
+from .sealed import append_checksum, strip_checksum
 from .transactions import ReadTransaction, WriteTransaction
 
 HALF_LIFE_S = 30 * 24 * 3600.0
@@ -40,12 +42,15 @@ class ChunkAttention:
 
     def to_bytes(self) -> bytes:
         """The value in `usage`."""
-        return _VALUE.pack(self.mass, self.at, self.num_asks)
+        return append_checksum(_VALUE.pack(self.mass, self.at, self.num_asks))
 
     @classmethod
     def from_bytes(cls, data: bytes | memoryview) -> Self | None:
         """None for bytes that are no such value: a lost statistic, no reason to stop."""
-        return cls(*_VALUE.unpack(data)) if len(data) == _VALUE.size else None
+        try:
+            return cls(*_VALUE.unpack(strip_checksum(data, _VALUE.size)))
+        except DamagedRecord:
+            return None
 
 
 def read_attention(txn: ReadTransaction, key: bytes) -> ChunkAttention | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from .errors import StoreBusy
 from .marker import LOCK_NAME
+from .swapping import remove_leftovers
 
 
 @contextmanager
@@ -21,6 +22,7 @@ def hold_writer_lock(
     descriptor = os.open(directory / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         _acquire(descriptor, directory, wait, on_wait)
+        remove_leftovers(directory)
         yield
     finally:
         os.close(descriptor)

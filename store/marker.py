@@ -70,6 +70,11 @@ def write_marker(path: Path) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.replace(temporary, path / MARKER_NAME)
+    sync_directory(path)
+
+
+def sync_directory(path: Path) -> None:
+    """Puts the names in a directory on disk."""
     directory = os.open(path, os.O_RDONLY)
     try:
         os.fsync(directory)

@@ -28,6 +28,17 @@ def meta_key(name: str) -> bytes:
     return _fit(_META_PREFIX + name.encode("utf-8", "surrogatepass"))
 
 
+def meta_name(key: bytes) -> str | None:
+    """The name that `meta_key` was given, as far as it is plain and short; None for what no name has.
+
+    >>> meta_name(b"meta/fidelity")
+    'fidelity'
+    """
+    if not key.startswith(_META_PREFIX):
+        return None
+    return key.removeprefix(_META_PREFIX).decode("utf-8", "replace")
+
+
 def _fit(key: bytes) -> bytes:
     """`key` if shorter than LMDB's longest; else exactly that long, its beginning and a hash of the whole."""
     if len(key) < _LONGEST_KEY:

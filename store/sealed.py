@@ -26,3 +26,21 @@ def unseal(data: bytes | memoryview) -> Any:
     if len(data) < _CHECKSUM.size or _CHECKSUM.unpack_from(data)[0] != xxh3_64_intdigest(text):
         raise DamagedRecord(f"the checksum of a small value does not match its {len(data)} bytes")
     return json.loads(text)
+
+
+def append_checksum(data: bytes) -> bytes:
+    """`data` and its checksum; for values that are packed, not JSON."""
+    return data + _CHECKSUM.pack(xxh3_64_intdigest(data))
+
+
+def strip_checksum(data: bytes | memoryview, num_bytes: int) -> bytes:
+    """The `num_bytes` to which a checksum was appended; raises DamagedRecord if a byte was changed, lost or added.
+
+    Values of stores made before there was a checksum have none, and are taken as they are.
+    """
+    value = bytes(data[:num_bytes])
+    if len(data) != num_bytes and bytes(data) != append_checksum(value):
+        raise DamagedRecord(f"the checksum of a packed value does not match its {len(data)} bytes")
+    if len(value) != num_bytes:
+        raise DamagedRecord(f"a packed value has {len(data)} bytes instead of {num_bytes}")
+    return value

@@ -26,22 +26,26 @@ class ReadTransaction:
         view: memoryview | None = self._raw.get(key, db=self._databases[database])
         return view
 
-    def scan(self, database: str, prefix: bytes = b"") -> Iterator[tuple[bytes, memoryview]]:
-        """Keys that begin with `prefix`, in order, with their values; nothing may be written meanwhile."""
+    def scan(self, database: str, prefix: bytes = b"", start: bytes = b"") -> Iterator[tuple[bytes, memoryview]]:
+        """Keys from `start` on that begin with `prefix`, in order, with their values; write nothing meanwhile."""
         cursor = self._raw.cursor(self._databases[database])
-        found = cursor.set_range(prefix)
+        found = cursor.set_range(max(prefix, start))
         while found and bytes(cursor.key()).startswith(prefix):
             yield bytes(cursor.key()), cursor.value()
             found = self._raw is not None and cursor.next()  # raises if the transaction ended meanwhile
 
-    def record_keys(self, database: str) -> Iterator[bytes]:
-        """The key of each record, in order; its layers are jumped over."""
-        cursor = self._raw.cursor(self._databases[database])
-        found = cursor.first()
-        while found:
-            key = bytes(cursor.key())[:KEY_BYTES]
+    def record_keys(self, database: str, start: bytes = b"", end: bytes | None = None) -> Iterator[bytes]:
+        """The key of each record from `start` on and before `end`, in order; its layers are jumped over."""
+        found = self.first_key(database, start)
+        while found is not None and (end is None or found < end):
+            key = found[:KEY_BYTES]
             yield key
-            found = self._raw is not None and cursor.set_range(key + _BEHIND_LAYERS)
+            found = self.first_key(database, key + _BEHIND_LAYERS)
+
+    def first_key(self, database: str, start: bytes) -> bytes | None:
+        """The first key from `start` on; None if there is none. Its value is not looked at."""
+        cursor = self._raw.cursor(self._databases[database])
+        return bytes(cursor.key()) if cursor.set_range(start) else None
 
     def last_key(self, database: str) -> bytes | None:
         """The greatest key, or None if the database is empty."""

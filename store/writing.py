@@ -13,6 +13,7 @@ from typing import NamedTuple, Self
 from .errors import DamagedRecord, ForeignRecord, MissingChunk, MissingDocument, StoreDamaged
 from .names import IDENTITY_KEY, document_key
 from .records import ChunkHeader, ChunkRecord, DocumentEntry, StoreIdentity
+from .sealed import append_checksum, strip_checksum
 from .snapshot import Snapshot, layer_key
 from .transactions import ReadTransaction, WriteTransaction
 
@@ -39,15 +40,15 @@ class ChunkUse(NamedTuple):
 
     def to_bytes(self) -> bytes:
         """The value in `refs` or `position_refs`."""
-        return _CHUNK_USE.pack(*self)
+        return append_checksum(_CHUNK_USE.pack(*self))
 
     @classmethod
     def from_bytes(cls, data: bytes | memoryview) -> Self:
         """Raises DamagedRecord."""
         try:
-            return cls(*_CHUNK_USE.unpack(data))
-        except struct.error:
-            raise DamagedRecord(f"a reference count has {len(data)} bytes") from None
+            return cls(*_CHUNK_USE.unpack(strip_checksum(data, _CHUNK_USE.size)))
+        except DamagedRecord as error:
+            raise DamagedRecord(f"a reference count, {error.reason}") from None
 
 
 def read_identity(txn: ReadTransaction, path: Path) -> StoreIdentity:
@@ -104,7 +105,7 @@ def drop_positions(txn: WriteTransaction) -> None:
 def write_record(txn: WriteTransaction, record: ChunkRecord) -> int:
     """Stores a record unless a sound one is there; returns the bytes written."""
     kind = POSITIONAL if record.header.positional else CONTENT
-    stored = _stored_header(txn, kind, record.key)
+    stored = stored_header(txn, kind, record.key)
     if stored and Snapshot(txn).verify(record.key, stored):
         return 0
     txn.delete_prefix(kind.records, record.key)
@@ -128,7 +129,8 @@ def _keys_by_kind(entry: DocumentEntry) -> Mapping[RecordKind, dict[bytes, None]
     return {CONTENT: dict.fromkeys(entry.chunk_keys), POSITIONAL: dict.fromkeys(entry.position_keys)}
 
 
-def _stored_header(txn: ReadTransaction, kind: RecordKind, key: bytes) -> ChunkHeader | None:
+def stored_header(txn: ReadTransaction, kind: RecordKind, key: bytes) -> ChunkHeader | None:
+    """The header of a record; None if it is absent or damaged."""
     reader = Snapshot(txn)
     return reader.position_header(key) if kind is POSITIONAL else reader.header(key)
 
@@ -139,7 +141,7 @@ def _require_record(
     """Makes sure the record is stored; returns the bytes written."""
     if record:
         return write_record(txn, record)
-    if _stored_header(txn, kind, key) is None:
+    if stored_header(txn, kind, key) is None:
         raise MissingChunk(document, key)
     return 0
 
@@ -153,7 +155,7 @@ def _count_records(txn: WriteTransaction, kind: RecordKind, keys: Iterable[bytes
 
 
 def _first_use(txn: WriteTransaction, kind: RecordKind, key: bytes) -> ChunkUse:
-    header = _stored_header(txn, kind, key)
+    header = stored_header(txn, kind, key)
     assert header is not None, "a record is stored before it is counted"
     return ChunkUse(0, header.num_tokens, header.total_bytes)
 

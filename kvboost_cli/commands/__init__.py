@@ -4,4 +4,6 @@ A module ``NAME`` defines ``register(app)``, which adds its command or group to 
 lists them in the order of ``kvboost --help``. A command imports what is heavy inside its function body.
 """
 
-MODULES = ("index", "ask", "stats", "doctor", "export", "import", "bench", "models", "path")
+MODULES = (
+    "index", "ask", "stats", "doctor", "prune", "compact", "forget", "export", "import", "bench", "models", "path",
+)  # fmt: skip

@@ -21,6 +21,7 @@ class Failure:
     next_step: str | None
 
 
+_REPAIR = "run `kvboost doctor --repair`: it drops what is damaged; `kvboost index` then makes it anew"
 _REINDEX = "run `kvboost index` again: it encodes anew what is damaged"
 _OTHER_STORE = "choose another directory with --store; `kvboost path` shows the default one"
 _MAKE_STORE = "run `kvboost index PATH` first, or choose a store with --store"
@@ -108,7 +109,7 @@ FAILURES: Mapping[str, Failure] = {
         1, "leave out --bits, --contexts and --exact, run `kvboost index --force`, or choose another --store"
     ),
     "ForeignRecord": Failure(1, _REINDEX),
-    "DamagedRecord": Failure(1, _REINDEX),
+    "DamagedRecord": Failure(1, _REPAIR),
     "StoreDamaged": Failure(1, "move the store's directory away and run `kvboost index` again"),
     "StoreFull": Failure(1, "free disk space, or choose a larger disk with --store"),
     "StoreBusy": Failure(75, "wait until the other kvboost has ended, then " + _RETRY),

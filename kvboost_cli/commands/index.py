@@ -55,6 +55,7 @@ def index(
     prune: Annotated[bool, typer.Option("--prune", help="Remove documents that are gone below PATH.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Tell what would be done; change nothing.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Read unchanged documents, too; accept new settings.")] = False,
+    no_wait: options.NoWait = False,
     device: options.Device = None,
     dtype: options.Dtype = None,
     as_json: options.AsJson = False,
@@ -73,7 +74,7 @@ def index(
     request = _request(
         paths or [], glob or [], exclude or [], files_from, shard, prune=prune, force=force, dry_run=dry_run
     )
-    tally = _run(settings, request, quiet=quiet)
+    tally = _run(settings, request, quiet=quiet, no_wait=no_wait)
     _print(tally, as_json=as_json, quiet=quiet, dry_run=dry_run)
     if tally.num_failed:
         raise typer.Exit(3)
@@ -132,7 +133,7 @@ def _read_list(path: str) -> list[str]:
         raise typer.BadParameter(f"{error.strerror}: {path}", param_hint="'--files-from'") from error
 
 
-def _run(settings: "Settings", request: "IndexRequest", *, quiet: bool) -> "IndexTally":
+def _run(settings: "Settings", request: "IndexRequest", *, quiet: bool, no_wait: bool) -> "IndexTally":
     from .. import console
     from ..documents import Skipped
     from ..pipelines.indexing import index_documents
@@ -142,7 +143,7 @@ def _run(settings: "Settings", request: "IndexRequest", *, quiet: bool) -> "Inde
     tally, started, gate = IndexTally(), perf_counter(), None
     with (
         _opened(settings, request) as workspace,
-        _locked(workspace, request),
+        _locked(workspace, request, no_wait=no_wait),
         console.index_progress(quiet=quiet) as show,
     ):
         for event in index_documents(workspace, request):
@@ -163,14 +164,8 @@ def _opened(settings: "Settings", request: "IndexRequest") -> AbstractContextMan
     return options.open_workspace(settings, create=True, force=request.force)
 
 
-def _locked(workspace: "Workspace", request: "IndexRequest") -> AbstractContextManager[None]:
-    from .. import console
-
-    if request.dry_run:
-        return nullcontext()
-    return workspace.store.writer_lock(
-        on_wait=lambda: console.say("another kvboost is indexing into this store; waiting for it to end")
-    )
+def _locked(workspace: "Workspace", request: "IndexRequest", *, no_wait: bool) -> AbstractContextManager[None]:
+    return nullcontext() if request.dry_run else options.writer_lock(workspace.store, no_wait=no_wait)
 
 
 def _progress(tally: "IndexTally") -> "IndexProgress":

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from store import ChunkStore
+
     from ..model.handle import ModelHandle
     from ..pipelines.workspace import Workspace
     from ..settings import Settings
@@ -18,6 +20,7 @@ Device = Annotated[str | None, typer.Option(metavar="auto|cuda|mps|cpu", help="W
 Dtype = Annotated[str | None, typer.Option(metavar="auto|bfloat16|float16|float32", help="What to compute in.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No progress and no report.")]
+NoWait = Annotated[bool, typer.Option("--no-wait", help="Do not wait for another kvboost; exit with 75.")]
 
 
 def load(flags: Mapping[str, object]) -> "Settings":
@@ -32,6 +35,23 @@ def read_stdin() -> bytes:
     if sys.stdin is None:
         raise typer.BadParameter("standard input is closed", param_hint="'-'")
     return sys.stdin.buffer.read()
+
+
+def writer_lock(store: "ChunkStore", *, no_wait: bool) -> AbstractContextManager[None]:
+    """The right to change the store: one process has it, others wait and say so, or with ``no_wait`` give up."""
+    from .. import console
+
+    told = "another kvboost is at work on this store; waiting for it to end"
+    return store.writer_lock(wait=not no_wait, on_wait=lambda: console.say(told))
+
+
+@contextmanager
+def changing_store(settings: "Settings", *, no_wait: bool) -> Iterator["ChunkStore"]:
+    """The store that the settings name, for a command that changes it and needs no model."""
+    from store import ChunkStore
+
+    with ChunkStore.open(settings.store_dir) as store, writer_lock(store, no_wait=no_wait):
+        yield store
 
 
 def make_handle(settings: "Settings", model: str | None, dtype: str) -> "ModelHandle":

@@ -160,9 +160,17 @@ def resolve_name(store: ChunkStore, name: str) -> str:
     if os.path.isfile(path):
         return path
     with store.snapshot() as snapshot:
-        if snapshot.document(name) is not None:
-            return name
-        names = list(snapshot.document_names())
+        return find_stored_name(snapshot, name)
+
+
+def find_stored_name(snapshot: Snapshot, name: str) -> str:
+    """The stored document of this name, or the one whose name ends in it.
+
+    Raises ``DocumentNotFound``, ``AmbiguousDocument``.
+    """
+    if snapshot.document(name) is not None:
+        return name
+    names = list(snapshot.document_names())
     fitting = [stored for stored in names if stored.endswith(f"{os.sep}{name}")]
     if len(fitting) == 1:
         return fitting[0]

@@ -15,6 +15,7 @@ from blake3 import blake3
 POOL_SIZE = 6
 META_NAME = "fillers"
 DIGEST_BYTES = 32
+_NEUTRAL = "neutral-"
 
 NEUTRAL_TEXTS = (
     "The valley road follows the river for most of its length. In spring the water is high and brown, and the "
@@ -53,8 +54,13 @@ def make_pool(
     for index, text in enumerate(NEUTRAL_TEXTS):
         ids = list(token_ids(text + "\n\n"))
         repeated = ids * (num_tokens // len(ids) + 1)
-        pool.append(Filler(f"neutral-{index}", tuple(repeated[:num_tokens])))
+        pool.append(Filler(f"{_NEUTRAL}{index}", tuple(repeated[:num_tokens])))
     return tuple(pool)
+
+
+def is_neutral(filler: Filler) -> bool:
+    """Whether it came with kvboost, and not from a document."""
+    return filler.source.startswith(_NEUTRAL)
 
 
 def choose_contexts(
@@ -66,7 +72,7 @@ def choose_contexts(
     come before those that begin in neutral text.
     """
     ring = [filler for filler in pool if filler.source != content_hash]
-    num_own = sum(not filler.source.startswith("neutral-") for filler in ring)
+    num_own = sum(not is_neutral(filler) for filler in ring)
     starts = [*_shuffled(ring[:num_own], content_hash), *_shuffled(ring[num_own:], content_hash)]
     firsts = [ring.index(starts[index % len(starts)]) for index in range(count)]
     return tuple(tuple(ring[(first + step) % len(ring)] for step in range(num_fillers)) for first in firsts)

@@ -24,6 +24,7 @@ from ..documents import (
 )
 from .pooling import pool_documents
 from .prepare import document_title, prepare_document
+from .pruning import is_gone
 from .shards import Shard, shard_title
 from .workspace import Workspace
 from .writer import DocumentPreview, DocumentWriter, Encoded, Indexed
@@ -230,7 +231,7 @@ def _gone(workspace: Workspace, paths: Sequence[str], passed_over: set[str]) -> 
     """Stored documents at or below the paths whose file is no more, or has become what is no document."""
     with workspace.store.snapshot() as snapshot:
         names = [name for name in snapshot.document_names() if _is_at_or_below(name, paths)]
-    return [name for name in names if name in passed_over or not os.path.isfile(name)]
+    return [name for name in names if name in passed_over or is_gone(name)]
 
 
 def _is_at_or_below(name: str, paths: Sequence[str]) -> bool:

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from .connection import connect, transaction, translated
+from .errors import SearchIndexBusy, SearchIndexDamaged
 from .hits import Hit
 from .terms import indexable, match_expression
 
@@ -29,6 +30,7 @@ class SearchIndex:
     def __init__(self, path: str | Path, *, readonly: bool = False, wait_s: float = _WAIT_S) -> None:
         """Open or create the file. Raises SearchIndexMissing, SearchIndexDamaged, SearchIndexBusy."""
         self.path = Path(path)
+        self._readonly = readonly
         self._database = connect(self.path, readonly=readonly, wait_s=wait_s)
 
     def replace_document(self, name: str, content_hash: str, chunk_texts: Sequence[str]) -> None:
@@ -61,6 +63,24 @@ class SearchIndex:
         with translated(self.path):
             rows = self._database.execute(_SEARCH, (expression, limit))
             return [Hit(_decode(name), chunk_index, score) for name, chunk_index, score in rows]
+
+    def check(self) -> None:
+        """Look through the whole file, and if it may be written the words' index, too. Raises SearchIndexDamaged."""
+        with translated(self.path):
+            (verdict,) = self._database.execute("PRAGMA integrity_check(1)").fetchone()
+            if not self._readonly:
+                self._database.execute("INSERT INTO chunks (chunks) VALUES ('integrity-check')")
+        if verdict != "ok":
+            raise SearchIndexDamaged(f"a damaged search index, {verdict}", str(self.path))
+
+    def compact(self) -> None:
+        """Rewrite the file without what was removed: no word of it is left. Raises SearchIndexBusy."""
+        with translated(self.path):
+            self._database.execute("INSERT INTO chunks (chunks) VALUES ('optimize')")
+            self._database.execute("VACUUM")
+            (is_busy, *_) = self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if is_busy:
+            raise SearchIndexBusy("the search index is read by another process, and keeps removed text", str(self.path))
 
     def close(self) -> None:
         """Close the file; closing again does nothing."""

@@ -89,7 +89,9 @@ def test_without_repair_there_is_a_difference_and_nothing_is_repaired(measured: 
         assert none.kl_mean > 100 * EXACT
         assert (none.repaired_tokens, none.repair_s) == (0, 0.0)
         assert 0 < baseline.repaired_tokens < everything.repaired_tokens <= everything_alone.repaired_tokens
-        assert everything_alone.repaired_tokens == pytest.approx(3 * 130, abs=60)  # headers and the fact's sentence on top
+        assert everything_alone.repaired_tokens == pytest.approx(
+            3 * 130, abs=60
+        )  # headers and the fact's sentence on top
         assert baseline.repair_s > 0
 
 
