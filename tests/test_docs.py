@@ -132,7 +132,7 @@ def printed(tmp_path_factory: pytest.TempPathFactory, default_model_dir: Path, s
         ],
         "bench ttft": ["bench", "ttft", "--sizes", "300", "--strategies", "none", "--repeats", "1", "--memory"],
         "bench kv-cache": ["bench", "kv-cache", "--sizes", "50", "--tokens", "3", "--repeats", "1"],
-        "bench index": ["bench", "index", "--repeats", "1"],
+        "bench index": ["bench", "index", "--docs", str(ROOT / "examples" / "handbook"), "--repeats", "1"],
         "export": ["export", "notes.kvb"],
         "import": ["import", "notes.kvb"],
         "models": ["models", "list"],
