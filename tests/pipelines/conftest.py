@@ -30,10 +30,10 @@ def desk(tiny_models: TinyModels, tmp_path: Path) -> Desk:
 
 @pytest.fixture(scope="session")
 def bundle(tiny_models: TinyModels, tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """Two documents that share chunks, and one of its own."""
+    """Two documents that share all chunks but the first, and one of its own."""
     desk = Desk(tmp_path_factory.mktemp("fuzz"), tiny_models.path("llama"))
     for name, seed in (("a.md", 1), ("b.md", 2), ("copy.md", 1)):
-        desk.write(name, make_text(seed, 2))
+        desk.write(name, make_text(seed, 4))
     desk.index()
     export_bundle(desk, desk.root / "all.kvb")
     return (desk.root / "all.kvb").read_bytes()
@@ -52,7 +52,7 @@ def guarded(desk: Desk) -> Iterator[Workspace]:
 
 @pytest.fixture
 def stocked(desk: Desk) -> Desk:
-    """Three documents; one of them a copy, so that two share all chunks."""
+    """Three documents; one of them a copy, so that two share all chunks but the first."""
     desk.write("a.md", make_text(1))
     desk.write("b.md", make_text(2, 7))
     desk.write("sub/copy.md", make_text(1))
