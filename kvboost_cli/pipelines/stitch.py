@@ -1,6 +1,6 @@
 """From stored records to a filled cache: read, copy out of the map, dequantize, rotate, place."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy
@@ -16,6 +16,9 @@ from ..model.load import LoadedModel
 from .plan import PlacedChunk
 from .recipe import Recipe
 from .records import layer_shape
+
+TILE_TOKENS = 1024
+"""Tokens that are expanded at once on a CPU: 0.8 MB of keys in fp32 with 3 heads of 64."""
 
 
 @dataclass(frozen=True)
@@ -42,20 +45,58 @@ def load_chunks(
     """
     if not chunks:
         return
-    places = torch.tensor([place for chunk in chunks for place in chunk.positions], device=model.device)
-    cos, sin = (angles[places] for angles in model.rotary_angles(num_positions))
-    groups = groups_of_chunks([chunk.header.num_tokens for chunk in chunks], recipe.group).to(model.device)
     shapes = [layer_shape(model, recipe, chunk.header.num_tokens) for chunk in chunks]
     staging = torch.empty(sum(shape.num_bytes for shape in shapes), dtype=torch.uint8)
     on_device = staging if model.device.type == "cpu" else staging.to(model.device)
     parts = torch.split(on_device, [shape.num_bytes for shape in shapes])
     arrays = [view_layer(part, shape) for part, shape in zip(parts, shapes, strict=True)]
+    tiles = list(_tiles(chunks, arrays, model, recipe, num_positions))
     for layer in range(model.geometry.num_layers):
         _copy_layer(snapshot, chunks, layer, staging)
         if on_device is not staging:
             on_device.copy_(staging)
-        keys, values = expand_layer(arrays, groups, cos, sin, recipe.bits)
-        _place(kv, layer, places, keys, values)
+        for tile in tiles:
+            keys, values = expand_layer(tile.arrays, tile.groups, tile.cos, tile.sin, recipe.bits)
+            _place(kv, layer, tile.places, keys, values)
+
+
+@dataclass(frozen=True)
+class _Tile:
+    """Chunks that are expanded together: the arrays of a layer, key groups, angles and places, all on the device.
+
+    ``places`` is a slice where the chunks stand in a row, which is the rule: copying into it is several times faster.
+    """
+
+    arrays: tuple[tuple[Tensor, ...], ...]
+    groups: Tensor
+    cos: Tensor
+    sin: Tensor
+    places: Tensor | slice
+
+
+def _tiles(
+    chunks: Sequence[StoredChunk], arrays: Sequence[tuple[Tensor, ...]], model: LoadedModel, recipe: Recipe,
+    num_positions: int,
+) -> Iterator[_Tile]:  # fmt: skip
+    """On a CPU few chunks at a time, so that what is in between stays in the core's cache; elsewhere all at once."""
+    angles = model.rotary_angles(num_positions)
+    for numbers in _share_out([chunk.header.num_tokens for chunk in chunks], model.device.type == "cpu"):
+        part = chunks[numbers.start : numbers.stop]
+        places = _places([place for chunk in part for place in chunk.positions], model.device)
+        groups = groups_of_chunks([chunk.header.num_tokens for chunk in part], recipe.group).to(model.device)
+        cos, sin = (angle[places] for angle in angles)
+        yield _Tile(tuple(arrays[numbers.start : numbers.stop]), groups, cos, sin, places)
+
+
+def _share_out(num_tokens: Sequence[int], in_tiles: bool) -> Iterator[range]:
+    """Runs of chunks of at most TILE_TOKENS together, but for a longer chunk."""
+    first, total = 0, 0
+    for number, length in enumerate(num_tokens):
+        if in_tiles and total and total + length > TILE_TOKENS:
+            yield range(first, number)
+            first, total = number, 0
+        total += length
+    yield range(first, len(num_tokens))
 
 
 def _copy_layer(snapshot: Snapshot, chunks: Sequence[StoredChunk], layer: int, staging: Tensor) -> None:
@@ -67,10 +108,18 @@ def _copy_layer(snapshot: Snapshot, chunks: Sequence[StoredChunk], layer: int, s
         offset += len(data)
 
 
-def _place(kv: ScatterCache, layer: int, places: Tensor, keys: Tensor, values: Tensor) -> None:
-    cached_keys, cached_values = kv.layer_kv(layer)
-    cached_keys[0].index_copy_(1, places, keys.to(cached_keys.dtype))
-    cached_values[0].index_copy_(1, places, values.to(cached_values.dtype))
+def _places(positions: Sequence[int], device: torch.device) -> Tensor | slice:
+    first, last = positions[0], positions[-1]
+    in_a_row = last + 1 - first == len(positions)
+    return slice(first, last + 1) if in_a_row else torch.tensor(positions, device=device)
+
+
+def _place(kv: ScatterCache, layer: int, places: Tensor | slice, keys: Tensor, values: Tensor) -> None:
+    for cached, fresh in zip(kv.layer_kv(layer), (keys, values), strict=True):
+        if isinstance(places, slice):
+            cached[0][:, places] = fresh
+        else:
+            cached[0].index_copy_(1, places, fresh.to(cached.dtype))
 
 
 def load_preamble(
