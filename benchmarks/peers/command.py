@@ -7,12 +7,15 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from time import perf_counter
 
 from kvboost_cli.bench.common import describe_machine
 
 from .results import Row, markdown
 
 HANDBOOK = Path(__file__).parents[2] / "examples" / "handbook"
+
+STARTED = perf_counter()
 
 
 @dataclass(frozen=True)
@@ -46,8 +49,8 @@ def parse_options(description: str | None, sizes: str, arguments: Sequence[str] 
 
 
 def say(line: str) -> None:
-    """Progress, on standard error."""
-    print(line, file=sys.stderr, flush=True)
+    """Progress, on standard error, with the seconds since the start."""
+    print(f"{perf_counter() - STARTED:4.0f} s  {line}", file=sys.stderr, flush=True)
 
 
 def report(options: Options, peer: dict[str, object], results: Sequence[SizeResult]) -> None:

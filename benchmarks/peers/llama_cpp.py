@@ -25,7 +25,8 @@ ROOM_TOKENS = 512
 """Beside the wanted prompt size, in llama.cpp's context: for what a prompt is longer than wanted, and its answer."""
 
 LONG_TOKENS = 2500
-"""From this size on, what runs the whole prompt is measured once: it takes half a minute and varies by little."""
+"""From this size on full prefill is measured once, as it takes a minute; and llama.cpp with reordered documents is not
+measured: it has nothing but the preamble to reuse, and takes as long."""
 
 WARM_UP_TOKENS = 256
 
@@ -36,44 +37,52 @@ def measure_full(desk: Desk, candidate: Candidate, token_ids: list[int]) -> list
     return [Sample(OURS, FULL, desk.prefill(token_ids, 1).ttft_s), Sample(PEER, FULL, told["ttft_s"])]
 
 
-def measure_order(desk: Desk, candidate: Candidate, paths: list[str], asked: str, order: str) -> Iterator[Sample]:
-    """A question over documents in one order, on both sides; decoding is timed, too."""
+def measure_ours(desk: Desk, paths: list[str], asked: str, order: str) -> Iterator[Sample]:
+    """A question over documents in one order, by each repair; decoding is timed, too."""
     for repair in REPAIRS:
         ours = desk.ask(paths, asked, repair, ANSWER_TOKENS)
         yield Sample(OURS, f"{repair}, {order}", ours.ttft_s, reused=ours.reused, step_s=ours.step_s)
-    ids = desk.prompt_ids(paths, asked)
-    told = candidate.call("ask", {"token_ids": ids, "max_tokens": ANSWER_TOKENS})
-    yield Sample(PEER, order, told["ttft_s"], reused=told["reused"], step_s=told["step_s"])
+
+
+def measure_peer(desk: Desk, candidate: Candidate, paths: list[str], asked: str, order: str) -> Sample:
+    """The same by llama.cpp."""
+    told = candidate.call("ask", {"token_ids": desk.prompt_ids(paths, asked), "max_tokens": ANSWER_TOKENS})
+    return Sample(PEER, order, told["ttft_s"], reused=told["reused"], step_s=told["step_s"])
 
 
 def measure_size(desk: Desk, candidate: Candidate, size: int, options: Options) -> SizeResult:
     """All turns of one prompt size. The orders of the second loop have nothing but the preamble in common."""
-    paths = desk.choose(size)
+    paths, is_long = desk.choose(size), size >= LONG_TOKENS
     ids = desk.prompt_ids(paths, question(0))
-    long_repeats = options.repeats if size < LONG_TOKENS else 1
     say(f"{size:,} tokens: warming up")
     candidate.call("prefill", {"token_ids": ids[:WARM_UP_TOKENS], "max_tokens": ANSWER_TOKENS})
-    for repair in REPAIRS:
-        desk.ask(paths, question(0), repair, ANSWER_TOKENS)
+    list(measure_ours(desk, paths, question(0), SAME_ORDER))
     samples: list[Sample] = []
     for turn in range(options.repeats):
         say(f"{size:,} tokens, {SAME_ORDER}: turn {turn + 1} of {options.repeats}")
-        if turn < long_repeats:
+        if turn == 0 or not is_long:
             samples += measure_full(desk, candidate, desk.prompt_ids(paths, question(turn)))
-        samples += measure_order(desk, candidate, paths, question(turn + 1), SAME_ORDER)
-    for turn in range(long_repeats):
-        say(f"{size:,} tokens, {REORDERED}: turn {turn + 1} of {long_repeats}")
-        samples += measure_order(desk, candidate, reordered(paths, turn), question(turn + 1), REORDERED)
+        samples += measure_ours(desk, paths, question(turn + 1), SAME_ORDER)
+        samples.append(measure_peer(desk, candidate, paths, question(turn + 1), SAME_ORDER))
+    for turn in range(options.repeats):
+        say(f"{size:,} tokens, {REORDERED}: turn {turn + 1} of {options.repeats}")
+        other = reordered(paths, turn)
+        samples += measure_ours(desk, other, question(turn + 1), REORDERED)
+        if not is_long:
+            samples.append(measure_peer(desk, candidate, other, question(turn + 1), REORDERED))
     return SizeResult(len(ids), summarize(samples), compare(samples))
 
 
 def compare(samples: list[Sample]) -> dict[str, float]:
     """How many times longer llama.cpp takes than we do to the first token, per order and repair."""
-    return {
-        f"{PEER} {order} / {OURS} {repair}": ratio(samples, (PEER, order), (OURS, f"{repair}, {order}"))
-        for order in (SAME_ORDER, REORDERED)
-        for repair in REPAIRS
-    }
+    measured = {sample.what for sample in samples if sample.who == PEER}
+    told = {}
+    for order in (SAME_ORDER, REORDERED):
+        theirs = order if order in measured else FULL
+        for repair in REPAIRS:
+            what = f"{repair}, {order}"
+            told[f"{PEER} {theirs} / {OURS} {what}"] = ratio(samples, (PEER, theirs), (OURS, what))
+    return told
 
 
 def main() -> None:

@@ -68,9 +68,14 @@ def _row(samples: Sequence[Sample]) -> Row:
 
 
 def ratio(samples: Sequence[Sample], slow: tuple[str, str], fast: tuple[str, str]) -> float:
-    """How many times longer ``slow`` takes to its first token than ``fast``: median over pairs of one turn each."""
-    pairs = zip(_times(samples, slow), _times(samples, fast), strict=False)
-    return median(one / other for one, other in pairs)
+    """How many times longer ``slow`` takes to its first token than ``fast``.
+
+    The median over turns, or the ratio of medians if they were not measured equally often.
+    """
+    ones, others = _times(samples, slow), _times(samples, fast)
+    if len(ones) != len(others):
+        return median(ones) / median(others)
+    return median(one / other for one, other in zip(ones, others, strict=True))
 
 
 def _times(samples: Sequence[Sample], group: tuple[str, str]) -> list[float]:

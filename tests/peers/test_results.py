@@ -23,6 +23,10 @@ def test_a_ratio_is_the_median_over_turns() -> None:
     assert ratio(SAMPLES, ("they", "same order"), ("we", "auto")) == 4.0
 
 
+def test_a_ratio_of_what_was_not_measured_equally_often_is_that_of_medians() -> None:
+    assert ratio(SAMPLES[:-1], ("they", "same order"), ("we", "auto")) == 5.0
+
+
 def test_the_table_leaves_out_what_nobody_measured() -> None:
     assert markdown(summarize(SAMPLES)).splitlines() == [
         "| who | what | first token | own full prefill / it | same answer | n |",

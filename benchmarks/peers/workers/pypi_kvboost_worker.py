@@ -8,29 +8,24 @@ lookup and repair.
 import sys
 from importlib.metadata import version
 from time import perf_counter
-from typing import Any
 
 import torch
 from divergence import kl_divergence
-from kvboost import GenerationMode, KVBoost
+from kvboost import KVBoost, RecomputeStrategy
 from protocol import Reply, Request, serve
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-STRATEGIES = ("selective", "cacheblend")
 CACHE_BYTES = 4 << 30
 
 
 class Candidate:
-    """One engine per repair strategy over the same model, and plain transformers beside them."""
+    """An engine whose repair strategy is set before each ask, and plain transformers with the same model beside it."""
 
     def __init__(self, model_dir: str, dtype: str) -> None:
         self.tokenizer = AutoTokenizer.from_pretrained(model_dir)
         self.model = AutoModelForCausalLM.from_pretrained(model_dir, dtype=getattr(torch, dtype)).eval()
-        self.engines = {name: self._make_engine(name) for name in STRATEGIES}
+        self.engine = KVBoost(self.model, self.tokenizer, max_cache_bytes=CACHE_BYTES)
         self.reference = torch.empty(0)
-
-    def _make_engine(self, strategy: str) -> Any:
-        return KVBoost(self.model, self.tokenizer, max_cache_bytes=CACHE_BYTES, recompute_strategy=strategy)
 
     def prefill(self, request: Request) -> Reply:
         """Full prefill by transformers and greedy decoding with its own cache; keeps the first logits to compare."""
@@ -38,8 +33,8 @@ class Candidate:
         ids, cache, tokens, ttft_s = torch.tensor([request["token_ids"]]), None, [], 0.0
         with torch.inference_mode():
             while len(tokens) < request["max_tokens"]:
-                output = self.model(input_ids=ids, past_key_values=cache, use_cache=True, logits_to_keep=1)
-                cache = output.past_key_values
+                output = self.model(input_ids=ids, cache=cache, use_cache=True, logits_to_keep=1)
+                cache = output.cache
                 tokens.append(int(output.logits[0, -1].argmax()))
                 if len(tokens) == 1:
                     ttft_s = perf_counter() - started
@@ -51,9 +46,8 @@ class Candidate:
 
     def warm(self, request: Request) -> Reply:
         """Forget everything, then answer one prompt, whose chunks are then in the cache."""
-        engine = self.engines[request["strategy"]]
-        engine.reset_cache()
-        engine.generate(self._text(request), max_new_tokens=1)
+        self.engine.reset_cache()
+        self.engine.generate(self._text(request), max_new_tokens=1)
         return {}
 
     def ask(self, request: Request) -> Reply:
@@ -66,10 +60,10 @@ class Candidate:
             times.append(perf_counter())
             tokens.append(int(token))
 
-        engine, mode = self.engines[request["strategy"]], GenerationMode.CHUNK_KV_REUSE
+        self.engine.recompute_strategy = RecomputeStrategy(request["strategy"])
         started = perf_counter()
-        result = engine.generate(
-            prompt, max_new_tokens=request["max_tokens"], mode=mode, cacheable_prefix_len=0, on_token=note
+        result = self.engine.generate(
+            prompt, max_new_tokens=request["max_tokens"], cacheable_prefix_len=0, on_token=note
         )
         return {
             "ttft_s": times[0] - started,
