@@ -37,12 +37,12 @@ def asked(desk: Desk, repair: str) -> Iterator[tuple[Workspace, Stitched]]:
         yield workspace, start_answer(workspace, ask_request(*reversed(NAMES), repair=repair)).stitched
 
 
-def empty_cache(model: LoadedModel, capacity: int) -> ScatterCache:
-    """A cache that holds no number until one is written."""
-    kv = ScatterCache(model.geometry, capacity, model.dtype, model.device)
+def empty_cache(model: LoadedModel, num_tokens: int, capacity: int | None = None) -> ScatterCache:
+    """A cache that holds no number for the first tokens until one is written; behind them it is finite, as always."""
+    kv = ScatterCache(model.geometry, capacity or num_tokens, model.dtype, model.device)
     for layer in kv.buffers:
-        layer.keys.fill_(torch.nan)
-        layer.values.fill_(torch.nan)
+        layer.keys[:, :, :num_tokens] = torch.nan
+        layer.values[:, :, :num_tokens] = torch.nan
     return kv
 
 
@@ -56,7 +56,7 @@ def stored_prompt(stitched: Stitched) -> StoredPrompt:
 
 def streamed_logits(workspace: Workspace, stitched: Stitched, repair: str, make: MakePlacer) -> Tensor:
     model = workspace.handle.loaded
-    kv = empty_cache(model, stitched.plan.num_tokens + 8)
+    kv = empty_cache(model, stitched.plan.num_tokens, stitched.kv.capacity)
     with workspace.store.snapshot() as snapshot:
         stored = stored_prompt(stitched)
         with stream_stored(snapshot, stored, model, workspace.recipe, kv, make):

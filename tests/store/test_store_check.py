@@ -9,7 +9,7 @@ from store_contract import A, B
 from store_samples import IDENTITY, audit, flip_byte, make_entry, make_position, make_record, overwrite, raw_items
 
 from store import AskEntry, ChunkStore, Fault, FaultKind, Rules, Step, check_store, compact_store, repair_store
-from store.counting import EVERY_KEY, KeyRange, count_named, key_ranges, record_keys
+from store.counting import EVERY_KEY, KeyRange, count_named, key_ranges
 from store.names import ASK_TOTALS_KEY, document_key, meta_key
 from store.snapshot import layer_key
 from store.writing import CONTENT
@@ -172,5 +172,5 @@ def test_ranges_of_keys_hold_every_key_once(path):
     assert len(key_ranges(10**9)) == 256
     with ChunkStore.open(path) as store, store._environment.read() as txn:
         halves = [KeyRange(b"", b"\x80"), KeyRange(b"\x80", None)]
-        assert [key for half in halves for key in record_keys(txn, CONTENT, half)] == sorted([A.key, B.key, C.key])
+        assert [key for half in halves for key in txn.record_keys("chunks", *half)] == sorted([A.key, B.key, C.key])
         assert count_named(txn, CONTENT, EVERY_KEY.__contains__) == {A.key: 1, B.key: 2, C.key: 1}
