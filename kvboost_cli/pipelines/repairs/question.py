@@ -34,7 +34,7 @@ How many those are depends on the question, hardly on the length of the prompt: 
 """
 
 
-MAX_HEADS = 4
+MAX_HEADS = 2
 """Documents whose heads are repaired."""
 
 
