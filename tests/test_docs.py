@@ -130,7 +130,7 @@ def printed(tmp_path_factory: pytest.TempPathFactory, default_model_dir: Path, s
         "import": ["import", "notes.kvb"],
         "prune": ["prune", "--dry-run"],
         "compact": ["compact"],
-        "forget": ["forget", "tea.md", "--compact"],
+        "forget": ["forget", "notes/tea.md", "--compact"],
         "bench": [
             "bench",
             "quality",
@@ -151,7 +151,7 @@ def printed(tmp_path_factory: pytest.TempPathFactory, default_model_dir: Path, s
         ],
         "bench ttft": ["bench", "ttft", "--sizes", "300", "--strategies", "none", "--repeats", "1", "--memory"],
         "bench kv-cache": ["bench", "kv-cache", "--sizes", "50", "--tokens", "3", "--repeats", "1"],
-        "bench index": ["bench", "index", "--docs", str(ROOT / "examples" / "handbook"), "--repeats", "1"],
+        "bench index": ["bench", "index", "--repeats", "1"],
         "models": ["models", "list"],
         "path": ["path"],
     }
