@@ -1,9 +1,10 @@
 """Keeping a store in order: what the layers above it know of its values, and its search index beside it."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from time import sleep
 
 from store import ChunkHeader, ChunkStore, Rules
 
@@ -13,6 +14,8 @@ from .fidelity import LATEST_NAME, META_PREFIX, parse_result
 from .fillers import META_NAME as FILLERS_NAME
 from .fillers import pool_from_bytes
 from .searching import FILE_NAME
+
+RECHECK_S = 0.5
 
 
 def store_rules() -> Rules:
@@ -54,21 +57,55 @@ class SearchState:
 
 
 def check_search(store: ChunkStore) -> SearchState:
-    """Looks through the whole search index; a store without documents needs none."""
+    """Looks through the whole search index; a store without documents needs none.
+
+    A process that indexes or prunes writes the one and then the other: what differs is looked at a second time.
+    """
+    first = _compare_search(store)
+    if first.is_sound:
+        return first.state
+    sleep(RECHECK_S)
+    second = _compare_search(store)
+    return replace(
+        second.state,
+        num_lacking=len(first.lacking & second.lacking),
+        num_surplus=len(first.surplus & second.surplus),
+    )
+
+
+@dataclass(frozen=True)
+class _Comparison:
+    """Names that the search index lacks, or has under another content hash, and those that it has too many."""
+
+    num_documents: int
+    lacking: Set[str]
+    surplus: Set[str]
+    fault: str | None = None
+
+    @property
+    def state(self) -> SearchState:
+        return SearchState(self.num_documents, len(self.lacking), len(self.surplus), self.fault)
+
+    @property
+    def is_sound(self) -> bool:
+        return self.state.is_sound
+
+
+def _compare_search(store: ChunkStore) -> _Comparison:
     with store.snapshot() as snapshot:
         wanted = {entry.name: entry.content_hash for entry in snapshot.documents()}
     if not wanted and not (store.path / FILE_NAME).exists():
-        return SearchState(0, 0, 0)
+        return _Comparison(0, set(), set())
     try:
         with SearchIndex(store.path / FILE_NAME, readonly=True) as index:
             index.check()
             found = index.document_hashes()
     except SearchIndexMissing:
-        return SearchState(len(wanted), len(wanted), 0)
+        return _Comparison(len(wanted), wanted.keys(), set())
     except SearchIndexDamaged as error:
-        return SearchState(len(wanted), len(wanted), 0, error.reason)
-    num_lacking = sum(found.get(name) != content_hash for name, content_hash in wanted.items())
-    return SearchState(len(wanted), num_lacking, len(found.keys() - wanted.keys()))
+        return _Comparison(len(wanted), wanted.keys(), set(), error.reason)
+    lacking = {name for name, content_hash in wanted.items() if found.get(name) != content_hash}
+    return _Comparison(len(wanted), lacking, found.keys() - wanted.keys())
 
 
 @contextmanager

@@ -129,6 +129,16 @@ def test_a_record_that_is_not_counted_is_counted_again(path):
     audit(path)
 
 
+@pytest.mark.parametrize("database", ["refs", "position_refs", "usage"])
+def test_a_flipped_byte_of_a_number_is_found_and_numbers_without_a_checksum_are_read(path, database):
+    [(key, data)] = list(raw_items(path, database).items())[:1]
+    for position in range(len(data)):
+        overwrite(path, database, key, flip_byte(data, position))
+        assert (FaultKind.DAMAGED, database, key) in places(faults(path))
+    overwrite(path, database, key, data[:-8])
+    assert faults(path) == []
+
+
 def test_rules_of_other_layers_are_applied(path):
     rules = Rules(layer_bytes=lambda header: 601 if header.num_tokens == 4 else None, meta_fault=lambda name, _: name)
     found = faults(path, rules=rules)

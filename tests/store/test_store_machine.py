@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from store_samples import IDENTITY, OTHER_RECIPE, audit, make_chain, make_entry, make_position, make_record
 
-from store import ChunkStore, DocumentEntry, MissingChunk, MissingDocument
+from store import (
+    ChunkStore,
+    DocumentEntry,
+    Fault,
+    MissingChunk,
+    MissingDocument,
+    Rules,
+    check_store,
+    compact_store,
+)
 
 RECORDS = [make_record(10 * seed, layer_bytes=[40, 600, 9000][seed % 3]) for seed in range(8)]
 POSITIONS = [make_position(seed) for seed in range(3)]
@@ -82,6 +91,14 @@ class StoreMachine(RuleBasedStateMachine):
         self.positions.clear()
         for name, entry in self.documents.items():
             self.documents[name] = replace(entry, position_keys=())
+
+    @rule()
+    def compact(self):
+        compact_store(self.store)
+
+    @rule()
+    def check(self):
+        assert not [found for found in check_store(self.store, Rules()) if isinstance(found, Fault)]
 
     @rule(readonly=st.booleans())
     def reopen(self, readonly):
