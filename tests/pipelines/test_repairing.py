@@ -18,7 +18,7 @@ from kvboost_cli.pipelines.asked import named_documents
 from kvboost_cli.pipelines.asking import load_stored
 from kvboost_cli.pipelines.clock import PhaseClock
 from kvboost_cli.pipelines.lookup import build_prompt
-from kvboost_cli.pipelines.plan import Hit
+from kvboost_cli.pipelines.plan import Hit, Segment
 from kvboost_cli.pipelines.prompt import tail_ids
 from kvboost_cli.pipelines.repairing import REPAIRS
 from kvboost_cli.pipelines.repairs.heads import DEFAULT_HEAD_TOKENS, segment_heads
@@ -29,7 +29,7 @@ from kvboost_cli.pipelines.repairs.question import (
     adaptive_budget,
     scoring_layers,
 )
-from kvboost_cli.pipelines.repairs.task import RepairTask
+from kvboost_cli.pipelines.repairs.task import Repaired, RepairTask
 from kvboost_cli.pipelines.workspace import Workspace
 
 # fp32 in another order of sums
@@ -111,12 +111,20 @@ def test_question_takes_the_tokens_around_those_that_the_question_attends_to_mos
     with desk.workspace() as workspace:
         task = make_task(workspace, paths, ratio=0.05)
         peaks, _mass = question_peaks(task)
-        chosen = REPAIRS["question"](task).positions
+        repaired = REPAIRS["question"](task)
     content = task.plan.positions_with(Hit.CONTENT)
     reused = {place: peaks[place].item() for place in content}
     near = {place: sum(reused.get(place + step, 0.0) for step in range(-3, 4)) for place in content}
     best = sorted(content, key=lambda place: -near[place])[: round(0.05 * len(content))]
-    assert list(chosen) == sorted({*best, *segment_heads(task.plan.segments, DEFAULT_HEAD_TOKENS)})
+    assert list(repaired.positions) == sorted({*best, *segment_heads(most_read(task, repaired), DEFAULT_HEAD_TOKENS)})
+
+
+def most_read(task: RepairTask, repaired: Repaired) -> list[Segment]:
+    """The documents with reused chunks that have the largest shares of the measured attention."""
+    assert repaired.mass is not None
+    reused = [segment for segment in task.plan.segments if segment.chunks[0].hit is Hit.CONTENT]
+    shares = [float(repaired.mass[list(segment.positions)].sum()) for segment in reused]
+    return [reused[place] for place in sorted(range(len(reused)), key=lambda place: -shares[place])[:MAX_HEADS]]
 
 
 def test_question_repairs_the_heads_of_the_documents_that_it_reads_most_and_no_others(desk: Desk) -> None:
@@ -125,11 +133,7 @@ def test_question_repairs_the_heads_of_the_documents_that_it_reads_most_and_no_o
     with desk.workspace() as workspace:
         task = make_task(workspace, paths, ratio=0.0)
         repaired = REPAIRS["question"](task)
-    assert repaired.mass is not None
-    shares = [float(repaired.mass[list(segment.positions)].sum()) for segment in task.plan.segments[1:]]
-    most = sorted(range(len(shares)), key=lambda place: -shares[place])[:MAX_HEADS]
-    read = [task.plan.segments[1 + place] for place in most]
-    assert list(repaired.positions) == sorted(segment_heads(read, DEFAULT_HEAD_TOKENS))
+    assert list(repaired.positions) == sorted(segment_heads(most_read(task, repaired), DEFAULT_HEAD_TOKENS))
 
 
 def test_question_tells_the_mean_attention_to_every_position(desk: Desk) -> None:
