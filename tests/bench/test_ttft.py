@@ -85,9 +85,9 @@ def test_the_floor_counts_the_tokens_that_are_computed_and_the_bytes_that_are_re
     selective, none, _question = prompt.asks
     num_content = len(prompt.documents) - 1
     assert none.repaired_tokens == 0
-    assert selective.repaired_tokens == 8 * num_content  # the first document is exact
-    assert selective.floor.repair_tokens - none.floor.repair_tokens == selective.repaired_tokens
-    assert none.floor.repair_tokens > 0  # header lines have no KV
+    assert selective.repaired_tokens > 8 * num_content  # their header lines, too; the first document is exact
+    assert selective.floor.repair_tokens == selective.repaired_tokens
+    assert none.floor.repair_tokens == 0
     assert none.floor.tail_tokens == selective.floor.tail_tokens > 0
     assert none.floor.load_bytes == selective.floor.load_bytes
     stored_tokens = prompt.prompt_tokens - none.floor.repair_tokens - none.floor.tail_tokens
