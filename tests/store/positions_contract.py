@@ -113,3 +113,18 @@ class PositionsContract(StoreContract):
         assert (stats.num_chunks, stats.num_tokens) == (2, 8)
         assert stats.bytes_per_token == without.bytes_per_token
         assert stats.live_bytes >= without.live_bytes + sum(record.header.total_bytes for record in big)
+
+    def test_it_is_told_whether_several_documents_share_a_record(self, store):
+        store.put_document(make_entry("/a", [A, B], [P, Q]), [A, B, P, Q])
+        store.put_document(make_entry("/b", [A, C], [P]), [C])
+        with store.snapshot() as snapshot:
+            shared = {key for key in (A.key, B.key, C.key, P.key, Q.key) if snapshot.is_shared(key)}
+        assert shared == {A.key, P.key}
+
+    def test_preambles_are_told_from_the_positions_of_documents(self, store):
+        preambles = [make_position(seed) for seed in (10, 20)]
+        for record in preambles:
+            store.put_position(record)
+        store.put_document(make_entry("/a", [A], [P, Q]), [A, P, Q])
+        with store.snapshot() as snapshot:
+            assert set(snapshot.preamble_keys()) == {record.key for record in preambles}
