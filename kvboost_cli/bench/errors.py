@@ -4,6 +4,7 @@ BenchError
 ├── TooFewPassages        a folder's documents do not give enough text for one prompt
 ├── UnknownTask           --tasks names no task
 ├── UnknownVariant        --variant names no way of reusing KV
+├── OrderNotShared        documents would stand in other orders for one variant than for another
 ├── UnknownSize           --sizes names no prompt size
 ├── UnknownStrategy       --strategies names no repair strategy
 ├── BenchPromptTooLong    a prompt and its answer exceed the model's context
@@ -31,6 +32,10 @@ class UnknownTask(BenchError):
 
 class UnknownVariant(BenchError):
     """There is no such repair strategy, or it takes no such ratio."""
+
+
+class OrderNotShared(BenchError):
+    """Variants whose prompts would differ cannot be compared."""
 
 
 class UnknownSize(BenchError):

@@ -15,7 +15,8 @@ from .variants import Variant
 class QualityRequest:
     """Which prompts to make of which folder, and what to compare.
 
-    Each task has ``num_prompts`` prompts of ``num_documents`` passages of about ``passage_tokens`` tokens.
+    Each task has ``num_prompts`` prompts of ``num_documents`` passages of about ``passage_tokens`` tokens. ``order`` is
+    a name of ``pipelines.ordering``.
     """
 
     docs: Path
@@ -25,6 +26,7 @@ class QualityRequest:
     passage_tokens: int
     tasks: tuple[str, ...]
     variants: tuple[Variant, ...]
+    order: str = "given"
 
 
 def make_all_prompts(request: QualityRequest, codec: TextCodec) -> dict[str, list[TaskPrompt]]:

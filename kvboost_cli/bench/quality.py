@@ -7,6 +7,7 @@ real pipeline, and ``measure_stand`` asks about them with each variant in turn. 
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from ..model.codec import TextCodec
 from ..model.handle import ModelHandle
@@ -56,6 +57,7 @@ def make_setup(stand: Stand, request: QualityRequest) -> Setup:
         recipe=workspace.recipe.facts,
         num_documents=request.num_documents,
         passage_tokens=request.passage_tokens,
+        order=request.order,
         variants=tuple(variant.name for variant in stand.variants),
     )
 
@@ -88,7 +90,7 @@ def _measure_prompt(stand: Stand, number: int, seed: int) -> PromptResult:
         seed=seed,
         number=number,
         prompt_tokens=len(asked.prompt_ids),
-        documents=tuple(document.name for document in prompt.documents),
+        documents=tuple(Path(document.path).name for document in asked.report.documents),
         question=prompt.question,
         expected=prompt.expected,
         reference=ReferenceResult(prompt.is_right(answer), reference.ttft_s, answer),
@@ -114,7 +116,7 @@ def _ask(stand: Stand, number: int, variant: Variant) -> Asked:
     """Ask as the command does. Raises ``DocumentsNotStored``."""
     workspace = stand.workspaces[variant.alone]
     model = workspace.handle.loaded
-    request = _ask_request(stand.prompts[number], stand.paths(number), variant)
+    request = _ask_request(stand.prompts[number], stand.paths(number), variant, stand.order)
     answer = start_answer(workspace, request)
     answer.drain(model)
     report = make_report(workspace, request, answer, None)
@@ -149,7 +151,7 @@ def _compare(asked: Asked, reference: Reference, prompt: TaskPrompt, variant: Va
     )
 
 
-def _ask_request(prompt: TaskPrompt, paths: Sequence[str], variant: Variant) -> AskRequest:
+def _ask_request(prompt: TaskPrompt, paths: Sequence[str], variant: Variant, order: str) -> AskRequest:
     return AskRequest(
         question=prompt.question,
         documents=paths,
@@ -157,4 +159,5 @@ def _ask_request(prompt: TaskPrompt, paths: Sequence[str], variant: Variant) -> 
         repair=variant.repair,
         ratio=variant.ratio,
         max_tokens=prompt.answer_tokens,
+        order=order,
     )

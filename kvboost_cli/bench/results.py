@@ -72,6 +72,7 @@ class Setup:
     recipe: Mapping[str, object]
     num_documents: int
     passage_tokens: int
+    order: str
     variants: tuple[str, ...]
 
 

@@ -22,15 +22,19 @@ ALONE_CONTEXTS = 0
 
 @dataclass(frozen=True)
 class Stand:
-    """A task's prompts with their documents in files, and the stores for them: by whether chunks are encoded alone."""
+    """A task's prompts with their documents in files, and the stores for them: by whether chunks are encoded alone.
+
+    ``order`` is how an ask orders the documents.
+    """
 
     prompts: Sequence[TaskPrompt]
     folder: Path
     workspaces: Mapping[bool, Workspace]
     variants: Sequence[Variant]
+    order: str = "given"
 
     def paths(self, number: int) -> list[str]:
-        """The documents of a prompt, in its order."""
+        """The documents of a prompt, as an ask names them."""
         return [str(self._prompt_folder(number) / document.name) for document in self.prompts[number].documents]
 
     @property
@@ -60,7 +64,9 @@ class Stand:
 
 
 @contextmanager
-def open_stand(prompts: Sequence[TaskPrompt], variants: Sequence[Variant], bench: BenchModel) -> Iterator[Stand]:
+def open_stand(
+    prompts: Sequence[TaskPrompt], variants: Sequence[Variant], bench: BenchModel, order: str = "given"
+) -> Iterator[Stand]:
     """Write a task's documents and open the stores that the variants need; all is gone afterwards."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="kvboost-bench-")))
@@ -68,7 +74,7 @@ def open_stand(prompts: Sequence[TaskPrompt], variants: Sequence[Variant], bench
         for alone in sorted({variant.alone for variant in variants}):
             encoded = replace(bench, contexts=ALONE_CONTEXTS, exact=False) if alone else bench
             workspaces[alone] = stack.enter_context(throwaway_workspace(encoded))
-        stand = Stand(prompts, folder, workspaces, variants)
+        stand = Stand(prompts, folder, workspaces, variants, order)
         stand.write_documents()
         yield stand
 

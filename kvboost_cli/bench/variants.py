@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from .errors import UnknownVariant
+from .errors import OrderNotShared, UnknownVariant
 
 ALONE = "alone"
 GRAMMAR = re.compile(rf"(?P<alone>{ALONE}/)?(?P<repair>[a-z]+)(?::(?P<ratio>[0-9]+(?:\.[0-9]+)?|\.[0-9]+))?")
@@ -68,6 +68,13 @@ def parse_variants(texts: Iterable[str], strategies: Iterable[str]) -> tuple[Var
     """
     known = tuple(strategies)
     return tuple(dict.fromkeys(_parse(text, known) for text in texts))
+
+
+def require_one_order(variants: Iterable[Variant], order: str) -> None:
+    """Raise ``OrderNotShared`` where the variants of a prompt would not have their documents in the same order."""
+    alone = [variant.name for variant in variants if variant.alone]
+    if order == "exact" and alone:
+        raise OrderNotShared(f"the order exact goes by exact KV, which this variant has none of: {alone[0]}")
 
 
 def _parse(text: str, known: tuple[str, ...]) -> Variant:

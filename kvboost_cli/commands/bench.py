@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 NOT_WITH_FROM = {
     "docs", "model", "num_prompts", "seed", "tasks", "bits", "contexts", "num_documents", "passage_tokens", "variant",
-    "device", "dtype",
+    "order", "device", "dtype",
 }  # fmt: skip
 """Options of a run, by parameter: a saved run has its own."""
 
@@ -43,9 +43,12 @@ def quality(
     num_prompts: Annotated[int, typer.Option("--n", metavar="N", min=1, max=999, help="Prompts per task.")] = 16,
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="Another seed, other prompts.")] = 1,
     num_documents: Annotated[
-        int, typer.Option("--documents", metavar="N", min=2, max=16, help="Documents per prompt.")
+        int, typer.Option("--documents", metavar="N", min=2, max=32, help="Documents per prompt.")
     ] = 4,
     passage_tokens: Annotated[int, typer.Option(metavar="N", min=16, help="Tokens per document, about.")] = 300,
+    order: Annotated[
+        str, typer.Option(metavar="given|score|exact", help="The documents' order, as in `ask`.")
+    ] = "given",
     variant: Annotated[
         list[str] | None,
         typer.Option(metavar="[alone/]STRATEGY[:RATIO]", help="What to compare, instead of the five; repeatable."),
@@ -80,9 +83,18 @@ def quality(
     else:
         from ..bench.prompts import QualityRequest
 
-        settings = options.load({"model": model, "bits": bits, "contexts": contexts, "device": device, "dtype": dtype})
+        settings = options.load(
+            {"model": model, "bits": bits, "contexts": contexts, "device": device, "dtype": dtype, "order": order}
+        )
         request = QualityRequest(
-            docs.absolute(), num_prompts, seed, num_documents, passage_tokens, _tasks(tasks), _variants(variant)
+            docs.absolute(),
+            num_prompts,
+            seed,
+            num_documents,
+            passage_tokens,
+            _tasks(tasks),
+            _variants(variant, settings.order),
+            settings.order,
         )
         run = _run(settings, request, quiet=quiet)
     bench_output.show(run, as_json=as_json, plot=plot, quiet=quiet)
@@ -107,12 +119,14 @@ def _tasks(text: str | None) -> tuple[str, ...]:
     return tuple(TASKS) if text is None else parse_tasks(text)
 
 
-def _variants(texts: list[str] | None) -> tuple["Variant", ...]:
-    from ..bench.variants import DEFAULT_VARIANTS, parse_variants
+def _variants(texts: list[str] | None, order: str) -> tuple["Variant", ...]:
+    from ..bench.variants import DEFAULT_VARIANTS, parse_variants, require_one_order
     from ..settings import Settings
 
     strategies = get_args(get_type_hints(Settings)["repair"])
-    return parse_variants(texts, strategies) if texts else DEFAULT_VARIANTS
+    variants = parse_variants(texts, strategies) if texts else DEFAULT_VARIANTS
+    require_one_order(variants, order)
+    return variants
 
 
 def _run(settings: "Settings", request: "QualityRequest", *, quiet: bool) -> "QualityRun":
@@ -130,7 +144,7 @@ def _run(settings: "Settings", request: "QualityRequest", *, quiet: bool) -> "Qu
     bench = bench_model(settings, handle)
     results: list[PromptResult] = []
     for task in request.tasks:
-        with open_stand(prompts[task], request.variants, bench) as stand:
+        with open_stand(prompts[task], request.variants, bench, request.order) as stand:
             index_stand_aloud(stand, f"{task}, indexing", quiet=quiet)
             results.extend(_ask(stand, task, request.seed, warm_up=not results, quiet=quiet))
             setup = make_setup(stand, request)

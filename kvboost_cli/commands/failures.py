@@ -82,6 +82,7 @@ FAILURES: Mapping[str, Failure] = {
     # kvboost_cli.bench
     "TooFewPassages": Failure(2, "name a folder with more text, or ask for fewer or shorter prompts"),
     "UnknownTask": Failure(2, "write --tasks as in `--tasks fact,summary`"),
+    "OrderNotShared": Failure(2, "leave out variants with `alone/`, or use `--order given` or `score`"),
     "UnknownVariant": Failure(2, "write --variant as in `question:0.02` or `alone/cacheblend:0.15`"),
     "UnknownSize": Failure(2, "write --sizes as in `--sizes 900,4k,7.5k`"),
     "UnknownStrategy": Failure(2, "write --strategies as in `--strategies none,auto`"),

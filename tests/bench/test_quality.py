@@ -132,6 +132,21 @@ def test_the_setup_tells_the_recipe_of_documents_with_contexts(request_two: Qual
     assert not folder.exists()
 
 
+def test_with_order_exact_the_longest_document_stands_first(request_two: QualityRequest, bench: BenchModel) -> None:
+    request = replace(request_two, num_prompts=2, variants=(Variant("none"), REPAIR_ALL), order="exact")
+    prompts = prompts_of(request, bench)["fact"]
+    with open_stand(prompts, request.variants, bench, request.order) as stand:
+        assert list(index_stand(stand))
+        results = list(measure_stand(stand, request.seed, warm_up=False))
+        codec = stand.codec
+    for prompt, result in zip(prompts, results, strict=True):
+        lengths = {document.name: len(codec.token_ids(document.text)) for document in prompt.documents}
+        longest = max(lengths, key=lengths.__getitem__)
+        given = [document.name for document in prompt.documents]
+        assert list(result.documents) == [longest, *(name for name in given if name != longest)]
+        assert result.variants[1].kl_mean < EXACT
+
+
 def test_only_stores_that_a_variant_needs_are_made(request_two: QualityRequest, bench: BenchModel) -> None:
     prompts = prompts_of(request_two, bench)
     with open_stand(prompts["fact"], [Variant("none")], bench) as stand:

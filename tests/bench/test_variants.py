@@ -2,8 +2,8 @@
 
 import pytest
 
-from kvboost_cli.bench.errors import UnknownVariant
-from kvboost_cli.bench.variants import BASELINE, DEFAULT_VARIANTS, Variant, label_of, parse_variants
+from kvboost_cli.bench.errors import OrderNotShared, UnknownVariant
+from kvboost_cli.bench.variants import BASELINE, DEFAULT_VARIANTS, Variant, label_of, parse_variants, require_one_order
 from kvboost_cli.pipelines.repairing import REPAIRS, effective_name
 
 STRATEGIES = ("auto", *REPAIRS)
@@ -30,6 +30,13 @@ def test_a_variant_is_parsed(text: str, variant: Variant) -> None:
 def test_what_is_no_variant_is_refused(text: str) -> None:
     with pytest.raises(UnknownVariant, match=f"{text}'$"):
         parse_variants([text], STRATEGIES)
+
+
+def test_variants_that_would_have_other_orders_are_refused() -> None:
+    require_one_order([Variant("none"), Variant("auto")], "exact")
+    require_one_order([BASELINE, Variant("auto")], "score")
+    with pytest.raises(OrderNotShared, match=r"alone/cacheblend:0\.15$"):
+        require_one_order([Variant("auto"), BASELINE], "exact")
 
 
 def test_the_default_variants_hold_every_strategy_once_and_the_baseline_first() -> None:
