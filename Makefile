@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install lint typecheck test docs demo bench bench-peers check clean
+.PHONY: install lint typecheck test docs soak demo bench bench-peers check clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -26,6 +26,9 @@ test: install
 
 docs: install
 	$(BIN)/pytest -q tests/test_docs.py
+
+soak: install
+	$(BIN)/pytest -s tests/soak --soak
 
 demo: install
 	PATH="$(abspath $(BIN)):$$PATH" scripts/demo.sh

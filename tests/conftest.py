@@ -20,6 +20,11 @@ SCRIPT = Path(sys.executable).with_name("kvboost")
 Kvboost = Callable[..., subprocess.CompletedProcess[str]]
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`make soak` runs the trials of tests/soak in their long form."""
+    parser.addoption("--soak", action="store_true", help="run the trials of tests/soak in their long form")
+
+
 @pytest.fixture(scope="session")
 def default_model_dir() -> Path:
     """The directory of the default model, fetched once into the user's model directory."""
