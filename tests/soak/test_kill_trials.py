@@ -1,4 +1,4 @@
-"""`index`, `ask` and `prune`, killed at random moments: the store stays whole and right, and work is not done twice."""
+"""Commands that change the store, killed at random moments: it stays whole and right, and work is not done twice."""
 
 import random
 import signal
@@ -59,9 +59,9 @@ def test_killed_at_any_moment_the_store_is_whole_and_right(
     desk: Desk, tiny_llama: Path, shared_cache: Path, sizes: Sizes
 ) -> None:
     trial = Trial(desk, random.Random(SEED))
-    longest_s = {kind: _duration(desk, kind) for kind in ("index", "ask", "prune")}
+    longest_s = {kind: _duration(desk, kind) for kind in RUNS}
     for number in range(sizes.kills):
-        kind = trial.chance.choice(("index", "index", "ask", "prune"))
+        kind = trial.chance.choice(("index", "index", "ask", "prune", "compact"))
         ACTIONS[kind](trial, longest_s[kind])
         trial.is_sound()
         if number % FULL_RUN_EVERY == 0:
@@ -81,7 +81,7 @@ def _duration(desk: Desk, kind: str) -> float:
     if kind != "index":
         desk.run("index", "docs", "-q")
     started = time.monotonic()
-    desk.run(*{"index": ("index", "docs", "-q"), "ask": ("ask", "Who?", "--top-k", "2"), "prune": ("prune",)}[kind])
+    desk.run(*RUNS[kind])
     return time.monotonic() - started
 
 
@@ -110,6 +110,11 @@ def _kill_prune(trial: Trial, longest_s: float) -> None:
     path.write_bytes(text)
 
 
+def _kill_compact(trial: Trial, longest_s: float) -> None:
+    """What edits left behind is taken out."""
+    trial.kill("compact", "-q", longest_s=longest_s)
+
+
 def _finish(trial: Trial) -> None:
     """A run that is not disturbed encodes what the store lacks, and nothing besides."""
     planned = trial.desk.facts("index", "docs", "--dry-run")
@@ -121,5 +126,9 @@ def _finish(trial: Trial) -> None:
 
 
 ACTIONS: dict[str, Callable[[Trial, float], None]] = {
-    "index": _kill_index, "ask": _kill_ask, "prune": _kill_prune,
+    "index": _kill_index, "ask": _kill_ask, "prune": _kill_prune, "compact": _kill_compact,
+}  # fmt: skip
+RUNS = {
+    "index": ("index", "docs", "-q"), "ask": ("ask", "Who?", "--top-k", "2"), "prune": ("prune",),
+    "compact": ("compact",),
 }  # fmt: skip
