@@ -120,5 +120,8 @@ class ModelHandle:
         """Import torch and transformers, which takes seconds; ``import_s`` tells how many."""
         started = perf_counter()
         from . import load  # noqa: F401
+        from .importing import CLASS_PREFIXES, model_class
 
+        if (model_type := self._config.get("model_type")) in CLASS_PREFIXES:
+            model_class(model_type)
         self.import_s += perf_counter() - started
