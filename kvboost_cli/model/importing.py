@@ -10,7 +10,7 @@ is built for macOS. Everything else is as ever: a later ``import transformers`` 
 """
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.metadata import version
@@ -29,7 +29,7 @@ def _unmarked(function: Callable[..., Any] | None = None, *_args: object, **_opt
 
 COMPILER_MARKS = ("allow_in_graph", "assume_constant_result", "disable")
 
-POSTPONED = {
+POSTPONED: dict[str, Mapping[str, object]] = {
     "transformers": {"__version__": version("transformers")},
     "transformers.models": {},
     "transformers.processing_utils": {"Unpack": Unpack},
@@ -71,12 +71,13 @@ def _leave_out_distributed() -> None:
     import torch.distributed
     from transformers.utils import is_torch_distributed_available
 
-    real = torch.distributed.is_available
-    torch.distributed.is_available = lambda: False
+    names = vars(torch.distributed)
+    real = names["is_available"]
+    names["is_available"] = lambda: False
     try:
         is_torch_distributed_available()  # remembers what it found
     finally:
-        torch.distributed.is_available = real
+        names["is_available"] = real
 
 
 with quick_imports():

@@ -139,7 +139,7 @@ def _read_module(model_dir: Path, config: PreTrainedConfig, dtype: torch.dtype) 
     skeleton = lean.build_skeleton(config, causal_model)
     if lean.fits(skeleton, config, stored_shapes(weight_files(model_dir))):
         return lean.fill(skeleton, model_dir, dtype)
-    module, info = causal_model.from_pretrained(
+    loaded: Any = causal_model.from_pretrained(
         model_dir,
         config=config,
         dtype=dtype,
@@ -147,7 +147,8 @@ def _read_module(model_dir: Path, config: PreTrainedConfig, dtype: torch.dtype) 
         attn_implementation="sdpa",
         output_loading_info=True,
     )
-    _require_all_weights(info, model_dir)
+    module: PreTrainedModel = loaded[0]
+    _require_all_weights(loaded[1], model_dir)
     return module
 
 
