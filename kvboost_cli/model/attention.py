@@ -18,7 +18,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
-from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
+
+from .importing import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 
 NAME = "kvboost"
 BLOCK_QUERIES = 256

@@ -5,9 +5,9 @@ from functools import partial
 
 import torch
 from torch import Tensor
-from transformers.cache_utils import Cache, CacheLayerMixin
 
 from .architecture import Geometry
+from .importing import Cache, CacheLayerMixin
 
 
 class ScatterLayer(CacheLayerMixin):

@@ -11,11 +11,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import DynamicCache
 
 from . import attention
 from .cache import ScatterCache
 from .errors import ModelUnsupported
+from .importing import DynamicCache
 from .load import LoadedModel
 
 PrefilledCache = DynamicCache

@@ -107,18 +107,25 @@ class ModelHandle:
 
     @cached_property
     def loaded(self) -> "LoadedModel":
-        """The model in memory, loaded once; ``import_s`` and ``load_s`` tell in seconds what that took."""
+        """The model in memory, loaded once; ``import_s`` and ``load_s`` tell in seconds what that took.
+
+        The second holds the tokenizer, unless it was needed before.
+        """
         device, dtype = self.device, self.dtype
         from .load import load_model
 
         started = perf_counter()
+        _ = self.codec
         model = load_model(self.path, device, dtype)
         self.load_s = perf_counter() - started
         return model
 
     def import_torch(self) -> None:
-        """Import torch and transformers, which takes seconds; ``import_s`` tells how many."""
+        """Import torch and this model's part of transformers, which takes seconds; ``import_s`` tells how many."""
         started = perf_counter()
         from . import load  # noqa: F401
+        from .importing import CLASS_PREFIXES, model_class
 
+        if (model_type := self._config.get("model_type")) in CLASS_PREFIXES:
+            model_class(model_type)
         self.import_s += perf_counter() - started

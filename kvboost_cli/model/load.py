@@ -1,7 +1,8 @@
 """Load a model for stitching: device, dtype, weights, sizes."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,13 +10,13 @@ from typing import Any
 import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
-from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
-from transformers.utils import logging
 
-from . import attention
-from .architecture import Geometry, read_geometry
+from . import attention, lean
+from .architecture import Geometry, read_geometry, require_supported
 from .errors import DeviceTooSmall, DeviceUnavailable, ModelUnsupported
+from .importing import PreTrainedConfig, PreTrainedModel, config_class, logging, model_class
 from .memory import OVERHEAD_BYTES, free_bytes, weight_bytes
+from .weights import stored_shapes, weight_files
 
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
 
@@ -103,28 +104,52 @@ def load_model(model_dir: Path, device: torch.device, dtype_name: str) -> Loaded
     """
     _silence_transformers()
     dtype = DTYPES[dtype_name]
-    try:
-        config = AutoConfig.from_pretrained(model_dir, local_files_only=True)
+    with _told_as_unsupported(model_dir):
+        config = _read_config(model_dir)
         geometry = read_geometry(config.to_dict())
         _require_memory(model_dir, device, dtype.itemsize)
-        loaded: Any = AutoModelForCausalLM.from_pretrained(
-            model_dir,
-            config=config,
-            dtype=dtype,
-            local_files_only=True,
-            attn_implementation="sdpa",
-            output_loading_info=True,
-        )
-    except (OSError, ValueError, KeyError, SafetensorError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise ModelUnsupported(f"the model cannot be loaded ({reason}): {model_dir}") from error
-    module: PreTrainedModel = loaded[0]
-    _require_all_weights(loaded[1], model_dir)
+        module = _read_module(model_dir, config, dtype)
     nn.Module.to(module.requires_grad_(False), device)
     module.train(False)
     module.set_attn_implementation(attention.NAME)
     module.get_output_embeddings().register_forward_pre_hook(_compact_input)
     return LoadedModel(module, geometry, device, dtype, _end_tokens(model_dir, module))
+
+
+@contextmanager
+def _told_as_unsupported(model_dir: Path) -> Iterator[None]:
+    """What transformers and safetensors raise for files that they cannot read, as one sentence."""
+    try:
+        yield
+    except (OSError, ValueError, KeyError, SafetensorError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise ModelUnsupported(f"the model cannot be loaded ({reason}): {model_dir}") from error
+
+
+def _read_config(model_dir: Path) -> PreTrainedConfig:
+    facts, _rest = PreTrainedConfig.get_config_dict(model_dir, local_files_only=True)
+    require_supported(facts)
+    return config_class(facts["model_type"]).from_pretrained(model_dir, local_files_only=True)
+
+
+def _read_module(model_dir: Path, config: PreTrainedConfig, dtype: torch.dtype) -> PreTrainedModel:
+    """The model on the CPU: put together here if its files are as its class wants them, else by transformers."""
+    causal_model = model_class(config.model_type)
+    config.dtype = dtype
+    skeleton = lean.build_skeleton(config, causal_model)
+    if lean.fits(skeleton, config, stored_shapes(weight_files(model_dir))):
+        return lean.fill(skeleton, model_dir, dtype)
+    loaded: Any = causal_model.from_pretrained(
+        model_dir,
+        config=config,
+        dtype=dtype,
+        local_files_only=True,
+        attn_implementation="sdpa",
+        output_loading_info=True,
+    )
+    module: PreTrainedModel = loaded[0]
+    _require_all_weights(loaded[1], model_dir)
+    return module
 
 
 def _require_memory(model_dir: Path, device: torch.device, itemsize: int) -> None:

@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import GenerationConfig
 from transformers.generation.streamers import BaseStreamer
 
 from . import attention
 from .forward import PrefilledCache
+from .importing import GenerationConfig
 from .load import LoadedModel
 
 NO_TOKEN = -1

@@ -11,12 +11,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import AttentionInterface, AttentionMaskInterface
 
 from . import attention
 from .attention import AttentionPlan, QueryBlock
 from .cache import ScatterCache
 from .forward import write_kv
+from .importing import AttentionInterface, AttentionMaskInterface
 from .load import LoadedModel
 
 NAME = "kvboost-scoring"

@@ -120,29 +120,41 @@ def start_answer(workspace: Workspace, request: AskRequest) -> Answer:
     """
     if not request.question.strip():
         raise EmptyQuestion(f"the question is empty: {request.question!r}")
-    model, codec = workspace.handle.loaded, workspace.handle.codec
+    model = workspace.handle.loaded
     clock = PhaseClock(model.synchronize)
-    frame = codec.frame(request.system)
-    tail = tail_ids(codec, request.question, frame.closing)
-    clock.lap("tokenize_s")
-    room = model.geometry.max_positions - len(frame.preamble) - len(tail)
-    chosen = choose_documents(workspace, request, room)
-    prompt = build_prompt(codec, frame.preamble, chosen.documents, tail)
-    prompt = order_prompt(workspace, prompt, request.question, request.order)
+    prompt, passed_over = _splice_prompt(workspace, request, clock)
     max_tokens = min(request.max_tokens, require_room(prompt, model.geometry.max_positions))
-    capacity = len(prompt.token_ids) + max_tokens
-    if request.no_cache:  # transformers has a cache of its own beside ours
-        require_device_memory(model, workspace.recipe, len(prompt.token_ids), len(prompt.token_ids), 2 * capacity)
-    else:
-        require_device_memory(model, workspace.recipe, len(prompt.token_ids), len(tail), capacity)
-    kv = ScatterCache(model.geometry, capacity, model.dtype, model.device)
+    kv = _allocate_cache(workspace, prompt, max_tokens, no_cache=request.no_cache)
     stitched = (_prefill if request.no_cache else _stitch)(workspace, prompt, request, kv, clock)
     sample = make_sampler(request.temperature, request.seed)
     first_token = sample(stitched.logits)
     clock.lap("first_token_s")
     if stitched.prefilled is not None:
         adopt_cache(stitched.prefilled, kv)
-    return Answer(stitched, first_token, max_tokens, sample, clock.phases, chosen.passed_over)
+    return Answer(stitched, first_token, max_tokens, sample, clock.phases, passed_over)
+
+
+def _splice_prompt(workspace: Workspace, request: AskRequest, clock: PhaseClock) -> tuple[Prompt, tuple[str, ...]]:
+    """The prompt with its documents in order, and why documents that were found are not in it."""
+    codec = workspace.handle.codec
+    frame = codec.frame(request.system)
+    tail = tail_ids(codec, request.question, frame.closing)
+    clock.lap("tokenize_s")
+    room = workspace.handle.loaded.geometry.max_positions - len(frame.preamble) - len(tail)
+    chosen = choose_documents(workspace, request, room)
+    prompt = build_prompt(codec, frame.preamble, chosen.documents, tail)
+    return order_prompt(workspace, prompt, request.question, request.order), chosen.passed_over
+
+
+def _allocate_cache(workspace: Workspace, prompt: Prompt, max_tokens: int, *, no_cache: bool) -> ScatterCache:
+    """The cache for a prompt and its longest answer, if the device has the memory for both."""
+    model, num_tokens = workspace.handle.loaded, len(prompt.token_ids)
+    capacity = num_tokens + max_tokens
+    if no_cache:  # transformers has a cache of its own beside ours
+        require_device_memory(model, workspace.recipe, num_tokens, num_tokens, 2 * capacity)
+    else:
+        require_device_memory(model, workspace.recipe, num_tokens, len(prompt.tail), capacity)
+    return ScatterCache(model.geometry, capacity, model.dtype, model.device)
 
 
 def choose_documents(workspace: Workspace, request: AskRequest, room: int) -> FoundDocuments:
