@@ -59,6 +59,7 @@ class Settings:
     repair: Literal["auto", "none", "selective", "cacheblend", "question"] = "auto"
     ratio: Annotated[float, Gt(0), Le(1)] | None = None
     system: str | None = None
+    history: bool = True
     device: Literal["auto", "cuda", "mps", "cpu"] = "auto"
     dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
 
