@@ -27,6 +27,7 @@ ALLOWED = {
     "kvboost_cli.bench": {"kvboost_cli.pipelines", "kvboost_cli.documents", "kvboost_cli.model"},
     "kvboost_cli.settings": set[str](),
     "kvboost_cli.progress": set[str](),
+    "kvboost_cli.logfile": set[str](),
     "kvboost_cli.console": {"kvboost_cli.progress"},
     "kvboost_cli.commands": {
         "kvboost_cli.bench",
@@ -37,6 +38,7 @@ ALLOWED = {
         "kvboost_cli.retrieval",
         "kvboost_cli.settings",
         "kvboost_cli.console",
+        "kvboost_cli.logfile",
         "kvboost_cli.progress",
         "store",
     },

@@ -164,7 +164,7 @@ def _answer(workspace: "Workspace", request: "AskRequest", *, stream: bool) -> "
 
 
 def _keep(workspace: "Workspace", answer: "Answer", report: "AskReport", *, quiet: bool, history: bool) -> None:
-    """Store what had to be computed, unless the store cannot be written; without ``history`` the ask is only counted."""
+    """Store what had to be computed, unless the store cannot be written; without ``history`` an ask only counts."""
     from .. import console
     from ..documents import Skipped
     from ..pipelines import finishing
