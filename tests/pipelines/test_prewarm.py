@@ -297,7 +297,8 @@ def test_hot_records_are_read_up_to_a_limit(desk: Desk, paths: Sequence[Path]) -
         plan = plan_chains(workspace, 20)
         everything = warm_page_cache(workspace.store, plan.made, 1 << 40)
         some = warm_page_cache(workspace.store, plan.made, everything.num_bytes // 2)
-        assert everything.num_records > len(plan.made[0].links) > some.num_records > 0
+        assert everything.num_records > 1 + len(plan.made[0].links), "chunks that a question looked at come behind"
+        assert everything.num_records > some.num_records > 0
         assert some.num_bytes <= everything.num_bytes // 2
         key = plan.made[0].links[-1].key
     desk.damage(key, layer=1, database="positions")
