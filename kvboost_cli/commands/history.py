@@ -78,7 +78,7 @@ def _to_json(ask: "AskEntry") -> dict[str, object]:
         "at": _time(ask).isoformat(timespec="seconds"),
         "documents": _documents(ask),
         "tokens": {
-            name: facts[name]
+            name.removesuffix("_tokens"): facts[name]
             for name in ("prompt_tokens", "exact", "reused", "repaired", "prefilled", "generated")
         },
         "hits": {name: facts[f"documents_{name}"] for name in ("exact", "content", "miss")},
