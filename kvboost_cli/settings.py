@@ -120,6 +120,11 @@ def user_cache_dir() -> Path:
     return platformdirs.user_cache_path("kvboost")
 
 
+def user_log_dir() -> Path:
+    """Where logs are: in no folder that somebody would index, since each run would then find a changed document."""
+    return platformdirs.user_log_path("kvboost")
+
+
 def debug_wanted() -> bool:
     """Whether ``KVBOOST_DEBUG=1`` asks for the traceback of an internal error."""
     return os.environ.get(f"{ENV_PREFIX}DEBUG", "") not in ("", "0")

@@ -21,7 +21,7 @@ Schedule = Annotated[
 Top = Annotated[int | None, typer.Option(metavar="N", min=0, help="As for prewarm.")]
 MaxTime = Annotated[str | None, typer.Option(metavar="TIME", help="As for prewarm.")]
 PageCache = Annotated[bool, typer.Option("--page-cache", help="As for prewarm.")]
-Log = Annotated[str | None, typer.Option(metavar="FILE", help="The log; without it prewarm.log beside the store's.")]
+Log = Annotated[str | None, typer.Option(metavar="FILE", help="The log; by default one for each store.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -125,8 +125,8 @@ def _arguments(top: int | None, max_time: str | None, page_cache: bool) -> tuple
 
 
 def _job(store: str | None, log: str | None, arguments: tuple[str, ...]) -> "Job":
-    from ..scheduling.job import Job, kept_environment
-    from ..settings import find_project_file
+    from ..scheduling.job import Job, job_name, kept_environment
+    from ..settings import find_project_file, user_log_dir
 
     settings = options.load({"store": store})
     directory = settings.store_dir.absolute()
@@ -134,7 +134,7 @@ def _job(store: str | None, log: str | None, arguments: tuple[str, ...]) -> "Job
     return Job(
         script=_script(),
         store=directory,
-        log=_default_log(directory) if log is None else Path(log).expanduser().absolute(),
+        log=user_log_dir() / f"{job_name(directory)}.log" if log is None else Path(log).expanduser().absolute(),
         folder=None if project is None else project.parent,
         environment=_absolute_model(kept_environment(os.environ), settings),
         arguments=arguments,
@@ -148,11 +148,6 @@ def _absolute_model(environment: tuple[tuple[str, str], ...], settings: "Setting
         (name, str(Path(value).expanduser().absolute()) if name == "KVBOOST_MODEL" and is_folder else value)
         for name, value in environment
     )
-
-
-def _default_log(store: Path) -> Path:
-    """Beside the store: prewarm of several stores has several logs, and a store's directory holds nothing else."""
-    return store.with_name(f"{store.name}-prewarm.log")
 
 
 def _script() -> Path:

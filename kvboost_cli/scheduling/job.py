@@ -1,5 +1,6 @@
 """What is to be run, complete: nothing is left to the PATH, the folder or the variables of whoever runs it."""
 
+import os
 import shlex
 import shutil
 from collections.abc import Mapping
@@ -35,8 +36,8 @@ class Job:
 
     @property
     def name(self) -> str:
-        """Tells the jobs of several stores apart."""
-        return f"kvboost-prewarm-{blake3(str(self.store).encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+        """What its line or units are found by."""
+        return job_name(self.store)
 
     @property
     def command(self) -> tuple[str, ...]:
@@ -55,6 +56,11 @@ class Job:
     def minute(self) -> int:
         """A minute of the hour, so that the jobs of several stores do not begin together."""
         return int(self.name[-8:], 16) % 60
+
+
+def job_name(store: Path) -> str:
+    """Tells the jobs of several stores apart."""
+    return f"kvboost-prewarm-{blake3(os.fsencode(store)).hexdigest()[:8]}"
 
 
 def kept_environment(environment: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
