@@ -41,6 +41,8 @@ def history(
     from ..pipelines.workspace import open_store
 
     if context.invoked_subcommand is not None:
+        if store is not None or as_json or limit != DEFAULT_LIMIT:  # else `clear` would take the default store
+            raise typer.BadParameter(f"options come behind it: kvboost history {context.invoked_subcommand} ...")
         return
     with open_store(options.load({"store": store}).store_dir, readonly=True) as opened:
         asks = list_asks(opened)
@@ -49,6 +51,8 @@ def history(
     elif asks:
         columns = ("asked", "TTFT ms", "exact", "of", "documents, in order")
         console.render_table("", columns, [_row(ask) for ask in asks[:limit]], data=True)
+    else:
+        console.say("no asks are kept")
 
 
 def clear(

@@ -133,7 +133,9 @@ def test_the_history_tells_orders_and_can_be_cleared(asked: Desk) -> None:
     assert shown.index(f"{docs}/on-call.md, {docs}/access.md") < shown.index(f"{docs}/access.md, {docs}/on-call.md")
     assert asked.run("history", "clear").stdout.startswith("removed: 2 asks\n")
     assert asked.facts("history") == {"kept": 0, "asks": []}
-    assert asked.run("history").stdout == ""
+    none = asked.run("history")
+    assert (none.stdout, none.stderr) == ("", "no asks are kept\n")
+    assert_refused(asked.run("history", "--store", "other", "clear"), 2, "options come behind it")
     assert asked.facts("stats")["asks"] == {"count": 2, "exact": 2, "content": 2, "miss": 0}
     assert asked.facts("history", "clear") == {"removed": 0}
 
