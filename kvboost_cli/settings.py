@@ -59,6 +59,7 @@ class Settings:
     repair: Literal["auto", "none", "selective", "cacheblend", "question"] = "auto"
     ratio: Annotated[float, Gt(0), Le(1)] | None = None
     system: str | None = None
+    history: bool = True
     device: Literal["auto", "cuda", "mps", "cpu"] = "auto"
     dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
 
@@ -117,6 +118,11 @@ def user_model_dir() -> Path:
 def user_cache_dir() -> Path:
     """Where kvboost keeps what it can make again."""
     return platformdirs.user_cache_path("kvboost")
+
+
+def user_log_dir() -> Path:
+    """Where logs are: in no folder that somebody would index, since each run would then find a changed document."""
+    return platformdirs.user_log_path("kvboost")
 
 
 def debug_wanted() -> bool:

@@ -3,6 +3,8 @@
 Bytes in, bytes out: nothing here knows of tensors or models.
 """
 
+from .chaining import drop_chains, put_chain
+from .chains import ChainedDocument, ChainEntry
 from .chunks import ChunkStore
 from .compacting import Compacted, compact_store
 from .errors import (
@@ -30,6 +32,7 @@ from .errors import (
 )
 from .faults import Fault, FaultKind, Rules, Step
 from .forgetting import Forgotten, asked_names, forget_documents
+from .history import clear_asks, count_ask, list_asks
 from .importance import ChunkAttention
 from .keys import content_key, positional_key
 from .pruning import Extent, extent_of, prune_orphans, remove_documents, shed_records
@@ -46,11 +49,12 @@ from .snapshot import Snapshot
 from .upkeep import check_store, repair_store
 
 __all__ = [
-    "AskEntry", "ChunkAttention", "ChunkHeader", "ChunkRecord", "ChunkStore", "Compacted", "DamagedRecord",
-    "DocumentEntry", "Extent", "Fault", "FaultKind", "ForeignRecord", "Forgotten", "ForkedStore", "MissingChunk",
-    "MissingDocument", "ModelMismatch", "NetworkFileSystem", "NotAStore", "RecipeMismatch", "Rules", "Snapshot",
-    "SnapshotInUse", "Step", "StoreBusy", "StoreClosed", "StoreDamaged", "StoreError", "StoreExists", "StoreFailed",
-    "StoreFull", "StoreIdentity", "StoreNotFound", "StoreReadonly", "StoreStats", "StoreUnreadable",
-    "UnknownFormat", "asked_names", "build_record", "check_store", "compact_store", "content_key", "extent_of",
-    "forget_documents", "positional_key", "prune_orphans", "remove_documents", "repair_store", "shed_records",
+    "AskEntry", "ChainEntry", "ChainedDocument", "ChunkAttention", "ChunkHeader", "ChunkRecord", "ChunkStore",
+    "Compacted", "DamagedRecord", "DocumentEntry", "Extent", "Fault", "FaultKind", "ForeignRecord", "Forgotten",
+    "ForkedStore", "MissingChunk", "MissingDocument", "ModelMismatch", "NetworkFileSystem", "NotAStore",
+    "RecipeMismatch", "Rules", "Snapshot", "SnapshotInUse", "Step", "StoreBusy", "StoreClosed", "StoreDamaged",
+    "StoreError", "StoreExists", "StoreFailed", "StoreFull", "StoreIdentity", "StoreNotFound", "StoreReadonly",
+    "StoreStats", "StoreUnreadable", "UnknownFormat", "asked_names", "build_record", "check_store", "clear_asks",
+    "compact_store", "content_key", "count_ask", "drop_chains", "extent_of", "forget_documents", "list_asks",
+    "positional_key", "prune_orphans", "put_chain", "remove_documents", "repair_store", "shed_records",
 ]  # fmt: skip

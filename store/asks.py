@@ -50,10 +50,14 @@ def append_ask(txn: WriteTransaction, ask: AskEntry) -> None:
     oldest_kept = _NUMBER.pack(max(0, number + 1 - NUM_KEPT_ASKS))
     rolled = list(takewhile(lambda key: key < oldest_kept, (key for key, _ in txn.scan("asks"))))
     if rolled:
-        asks = [ask for key in rolled for ask in parse_ask(txn.get("asks", key))]
-        txn.put("meta", ASK_TOTALS_KEY, seal(asdict(_read_totals(txn).plus(asks))))
+        add_to_totals(txn, [ask for key in rolled for ask in parse_ask(txn.get("asks", key))])
     for key in rolled:
         txn.delete("asks", key)
+
+
+def add_to_totals(txn: WriteTransaction, asks: Sequence[AskEntry]) -> None:
+    """Adds asks to the sums."""
+    txn.put("meta", ASK_TOTALS_KEY, seal(asdict(_read_totals(txn).plus(asks))))
 
 
 def collect_stats(txn: ReadTransaction, path: Path) -> StoreStats:

@@ -10,11 +10,12 @@ from itertools import groupby
 from xxhash import xxh3_64_intdigest
 
 from .asks import AskTotals
+from .chains import ChainEntry
 from .errors import DamagedRecord, UnknownFormat
 from .faults import Batch, Fault, FaultKind, Rules, Step
 from .header import ChunkHeader
 from .keys import KEY_BYTES, content_key
-from .names import ASK_TOTALS_KEY, IDENTITY_KEY, document_key, meta_name
+from .names import ASK_TOTALS_KEY, CHAIN_PREFIX, IDENTITY_KEY, document_key, meta_name
 from .records import AskEntry, DocumentEntry, StoreIdentity
 from .sealed import unseal
 from .snapshot import layer_key
@@ -110,6 +111,8 @@ def _meta_fault(key: bytes, data: memoryview, rules: Rules) -> str | None:
         return None
     if key == ASK_TOTALS_KEY:
         return None if unseal(data).keys() == asdict(AskTotals()).keys() else "it has other fields"
+    if key.startswith(CHAIN_PREFIX):
+        return None if ChainEntry.from_bytes(data).key == key else "it is another chain"
     name = meta_name(key)
     return "its key is unknown" if name is None else rules.meta_fault(name, bytes(data))
 

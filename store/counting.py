@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from .chains import read_chains
 from .errors import DamagedRecord
 from .faults import Batch, Fault, FaultKind, Step
 from .importance import ChunkAttention
@@ -49,10 +50,12 @@ def named_keys(entry: DocumentEntry, kind: RecordKind) -> tuple[bytes, ...]:
 
 
 def count_named(txn: ReadTransaction, kind: RecordKind, wanted: Callable[[bytes], bool]) -> Counter[bytes]:
-    """How many sound documents name each key that is `wanted`."""
+    """How many sound documents, and chains over several, name each key that is `wanted`."""
     counts: Counter[bytes] = Counter()
     for entry in Snapshot(txn).documents():
         counts.update(key for key in named_keys(entry, kind) if wanted(key))
+    for chain in read_chains(txn) if kind is POSITIONAL else ():
+        counts.update(key for key in chain.position_keys if wanted(key))
     return counts
 
 

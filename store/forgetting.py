@@ -4,10 +4,11 @@ What was removed stays readable in free pages of the data file until it is compa
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from .asks import parse_ask
+from .chains import read_chains
 from .chunks import ChunkStore
 from .counting import named_keys
 from .names import document_key, meta_key
@@ -56,7 +57,8 @@ def _keys(txn: ReadTransaction, names: Collection[str]) -> set[tuple[str, bytes]
     named = {
         (kind.records, key) for entry in entries for kind in (CONTENT, POSITIONAL) for key in named_keys(entry, kind)
     }
-    return {(database, key) for database, key in named if txn.get(database, key) is not None}
+    chained = {(POSITIONAL.records, key) for chain in read_chains(txn) for key in chain.cut_keys(names)}
+    return {(database, key) for database, key in named | chained if txn.get(database, key) is not None}
 
 
 def _forget_asks(txn: WriteTransaction, names: Collection[str]) -> int:
@@ -64,7 +66,7 @@ def _forget_asks(txn: WriteTransaction, names: Collection[str]) -> int:
     for key in [key for key, data in txn.scan("asks") if not list(parse_ask(data))]:
         txn.delete("asks", key)
     changed = {
-        key: replace(ask, documents=tuple(name for name in ask.documents if name not in names))
+        key: ask.without(names)
         for key, data in txn.scan("asks")
         for ask in parse_ask(data)
         if set(ask.documents).intersection(names)

@@ -4,6 +4,7 @@ from blake3 import blake3
 
 IDENTITY_KEY = b"store/identity"
 ASK_TOTALS_KEY = b"store/ask-totals"
+CHAIN_PREFIX = b"store/chain/"
 _META_PREFIX = b"meta/"
 _LONGEST_KEY = 511
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 
+from .chains import read_chains
 from .chunks import ChunkStore
 from .counting import KeyRange, key_ranges, named_keys
 from .snapshot import Snapshot
@@ -68,6 +69,8 @@ def _extent_in_range(txn: ReadTransaction, kind: RecordKind, names: Collection[s
     reader = Snapshot(txn)
     entries = (entry for entry in map(reader.document, names) if entry is not None)
     counts = Counter(key for entry in entries for key in named_keys(entry, kind) if key in keys)
+    for chain in read_chains(txn) if kind is POSITIONAL else ():
+        counts.update(key for key in chain.cut_keys(names) if key in keys)
     extent = Extent()
     for key, num_documents in counts.items():
         data = txn.get(kind.counts, key)

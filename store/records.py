@@ -1,7 +1,8 @@
 """What the store keeps, as plain frozen values: chunks, documents, asks, and who the store is."""
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from types import MappingProxyType
 from typing import Any, Self
 
 from xxhash import xxh3_64_intdigest
@@ -111,7 +112,12 @@ class DocumentEntry:
 
 @dataclass(frozen=True)
 class AskEntry:
-    """What one ask did. `at` is Unix time; tokens and documents are counted as in the ask's report."""
+    """What one ask did. `at` is Unix time; tokens and documents are counted as in the ask's report.
+
+    `preamble` is the positional key of what stood before the documents, hexadecimal; empty if that is not known, or
+    if a document between others was forgotten: the order cannot come again then. `excerpts` has for each document the
+    places of its chunks in the prompt, None for a whole one.
+    """
 
     at: float
     model: str
@@ -128,6 +134,13 @@ class AskEntry:
     documents_miss: int
     speedup: float | None
     documents: tuple[str, ...]
+    preamble: str = ""
+    excerpts: tuple[tuple[int, ...] | None, ...] = ()
+
+    def without(self, names: Collection[str]) -> Self:
+        """The same ask, which no longer names these documents."""
+        kept = tuple(name for name in self.documents if name not in names)
+        return replace(self, documents=kept, preamble="", excerpts=())
 
     def to_bytes(self) -> bytes:
         """Sealed JSON."""
@@ -135,9 +148,10 @@ class AskEntry:
 
     @classmethod
     def from_bytes(cls, data: bytes | memoryview) -> Self:
-        """Raises DamagedRecord."""
-        values = _unseal_fields(cls, data)
-        return cls(**{**values, "documents": tuple(values["documents"])})
+        """Raises DamagedRecord. Asks from before orders were kept have no preamble and no excerpts."""
+        values = _unseal_fields(cls, data, {"preamble": "", "excerpts": ()})
+        excerpts = tuple(None if places is None else tuple(places) for places in values["excerpts"])
+        return cls(**{**values, "documents": tuple(values["documents"]), "excerpts": excerpts})
 
 
 @dataclass(frozen=True)
@@ -207,9 +221,12 @@ def _require_key(key: bytes) -> None:
         raise ValueError(f"a chunk's key has {KEY_BYTES} bytes, not {len(key)}")
 
 
-def _unseal_fields(cls: type, data: bytes | memoryview) -> dict[str, Any]:
+def _unseal_fields(
+    cls: type, data: bytes | memoryview, defaults: Mapping[str, object] = MappingProxyType({})
+) -> dict[str, Any]:
+    """The values of all fields; those with a default may be absent."""
     values = unseal(data)
     names = {field.name for field in fields(cls)}
-    if not isinstance(values, dict) or set(values) != names:
+    if not isinstance(values, dict) or set(values) | set(defaults) != names:
         raise DamagedRecord(f"its fields are not those of a {cls.__name__}")
-    return values
+    return {**defaults, **values}

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 
 from xxhash import xxh3_64_intdigest
 
+from .chains import ChainEntry, read_chains
 from .errors import DamagedRecord, UnknownFormat
 from .header import ChunkHeader
 from .importance import ChunkAttention, read_attention
@@ -97,6 +98,10 @@ class Snapshot:
     def document_names(self) -> Iterator[str]:
         """The names of `documents()`."""
         return (entry.name for entry in self.documents())
+
+    def chains(self) -> Iterator[ChainEntry]:
+        """Every sound chain over several documents."""
+        return read_chains(self._transaction)
 
     def is_shared(self, key: bytes) -> bool:
         """Whether more than one document names the record under a key of either kind."""

@@ -10,8 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, Self
 
+from .chains import ChainEntry, read_chains
 from .errors import DamagedRecord, ForeignRecord, MissingChunk, MissingDocument, StoreDamaged
-from .names import IDENTITY_KEY, document_key
+from .names import CHAIN_PREFIX, IDENTITY_KEY, document_key
 from .records import ChunkHeader, ChunkRecord, DocumentEntry, StoreIdentity
 from .sealed import append_checksum, strip_checksum
 from .snapshot import Snapshot, layer_key
@@ -73,6 +74,8 @@ def write_document(txn: WriteTransaction, entry: DocumentEntry, records: Sequenc
         num_bytes += sum(_require_record(txn, kind, entry.name, key, given.get(key)) for key in new_keys)
         _count_records(txn, kind, (key for key in new_keys if key not in old_keys))
         _release_records(txn, kind, (key for key in old_keys if key not in new_keys))
+    if previous is None or previous.chunk_keys != entry.chunk_keys:
+        cut_chains(txn, entry.name)
     return num_bytes + _put_entry(txn, entry)
 
 
@@ -82,7 +85,37 @@ def delete_document(txn: WriteTransaction, name: str) -> bool:
     if previous:
         for kind, keys in _keys_by_kind(previous).items():
             _release_records(txn, kind, keys)
+    cut_chains(txn, name)
     return txn.delete("documents", document_key(name))
+
+
+def write_chain(txn: WriteTransaction, chain: ChainEntry, records: Sequence[ChunkRecord]) -> int:
+    """Stores a chain and those of its records that are given; returns the bytes written."""
+    given = {record.key: record for record in records}
+    last = chain.documents[-1].name
+    num_bytes = sum(_require_record(txn, POSITIONAL, last, key, given.get(key)) for key in chain.position_keys)
+    if txn.get("meta", chain.key) is None:
+        _count_records(txn, POSITIONAL, chain.position_keys)
+    txn.put("meta", chain.key, chain.to_bytes())
+    return num_bytes
+
+
+def delete_chain(txn: WriteTransaction, chain: ChainEntry) -> None:
+    """Removes a chain and the records that nothing else names."""
+    _release_records(txn, POSITIONAL, chain.position_keys)
+    txn.delete("meta", chain.key)
+
+
+def cut_chains(txn: WriteTransaction, name: str) -> None:
+    """Takes a document, and what stands behind it, out of every chain: its text has changed or is gone."""
+    for chain in [chain for chain in read_chains(txn) if chain.cut_keys({name})]:
+        kept = chain.before({name})
+        if kept is None or txn.get("meta", kept.key) is not None:
+            delete_chain(txn, chain)
+            continue
+        _release_records(txn, POSITIONAL, chain.cut_keys({name}))
+        txn.delete("meta", chain.key)
+        txn.put("meta", kept.key, kept.to_bytes())
 
 
 def rewrite_entry(txn: WriteTransaction, entry: DocumentEntry) -> int:
@@ -95,9 +128,10 @@ def rewrite_entry(txn: WriteTransaction, entry: DocumentEntry) -> int:
 
 
 def drop_positions(txn: WriteTransaction) -> None:
-    """Removes every positional record; every entry forgets its own."""
+    """Removes every positional record and every chain; every entry forgets its own."""
     for database in POSITIONAL:
         txn.clear(database)
+    txn.delete_prefix("meta", CHAIN_PREFIX)
     for entry in list(Snapshot(txn).documents()):
         _put_entry(txn, replace(entry, position_keys=()))
 

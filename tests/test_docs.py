@@ -44,14 +44,14 @@ def walk(command: Any, name: str = "") -> Iterator[Command]:
     if subcommands is not None:
         for sub, child in subcommands.items():
             yield from walk(child, f"{name} {sub}".strip())
-    else:
+    if subcommands is None or (name and command.invoke_without_command):
         options = [opt for param in command.params for opt in (*param.opts, *param.secondary_opts)]
         yield Command(name, tuple(opt for opt in options if opt.startswith("-")))
 
 
 SECTIONS = [
-    "index", "ask", "stats", "doctor", "doctor --check", "export", "import", "prune", "compact", "forget", *BENCH,
-    "models", "path",
+    "index", "ask", "prewarm", "cron status", "history", "history clear", "stats", "doctor", "doctor --check", "export",
+    "import", "prune", "compact", "forget", *BENCH, "models", "path",
 ]  # fmt: skip
 COMMANDS = list(walk(typer.main.get_command(app)))
 
@@ -123,6 +123,10 @@ def printed(tmp_path_factory: pytest.TempPathFactory, default_model_dir: Path, s
     lines = {
         "index": ["index", "notes"],
         "ask": ["ask", "How hot?", "-d", "tea.md", "--max-tokens", "4", "--verify"],
+        "prewarm": ["prewarm", "--page-cache"],
+        "cron status": ["cron", "status"],
+        "history": ["history"],
+        "history clear": ["history", "clear"],
         "stats": ["stats"],
         "doctor": ["doctor"],
         "doctor --check": ["doctor", "--check"],

@@ -27,6 +27,8 @@ ALLOWED = {
     "kvboost_cli.bench": {"kvboost_cli.pipelines", "kvboost_cli.documents", "kvboost_cli.model"},
     "kvboost_cli.settings": set[str](),
     "kvboost_cli.progress": set[str](),
+    "kvboost_cli.logfile": set[str](),
+    "kvboost_cli.scheduling": set[str](),
     "kvboost_cli.console": {"kvboost_cli.progress"},
     "kvboost_cli.commands": {
         "kvboost_cli.bench",
@@ -37,7 +39,9 @@ ALLOWED = {
         "kvboost_cli.retrieval",
         "kvboost_cli.settings",
         "kvboost_cli.console",
+        "kvboost_cli.logfile",
         "kvboost_cli.progress",
+        "kvboost_cli.scheduling",
         "store",
     },
     "kvboost_cli.main": {"kvboost_cli.commands", "kvboost_cli.console"},
@@ -51,6 +55,7 @@ OWNERS = {
     "typer": ("kvboost_cli/commands/", "kvboost_cli/main.py"),
     "pydantic": "kvboost_cli/settings.py",
     "matplotlib": ("kvboost_cli/bench/picture.py", "kvboost_cli/bench/ttft_picture.py"),
+    "crontab": "kvboost_cli/scheduling/crontab_line.py",
     "zstandard": "kvboost_cli/bundle/frames.py",
 }
 

@@ -90,7 +90,7 @@ def ask(
         report = finishing.make_report(workspace, request, answer, verification, gate_s=gate.check_s)
         ask_output.show(report, as_json=as_json, quiet=quiet)
         if not gate.full_prefill:
-            _keep(workspace, answer, report, quiet=quiet)
+            _keep(workspace, answer, report, quiet=quiet, history=settings.history)
 
 
 def _read_question(question: str) -> str:
@@ -163,8 +163,8 @@ def _answer(workspace: "Workspace", request: "AskRequest", *, stream: bool) -> "
     return answer
 
 
-def _keep(workspace: "Workspace", answer: "Answer", report: "AskReport", *, quiet: bool) -> None:
-    """Store what had to be computed, unless the store cannot be written."""
+def _keep(workspace: "Workspace", answer: "Answer", report: "AskReport", *, quiet: bool, history: bool) -> None:
+    """Store what had to be computed, unless the store cannot be written; without ``history`` an ask only counts."""
     from .. import console
     from ..documents import Skipped
     from ..pipelines import finishing
@@ -180,4 +180,7 @@ def _keep(workspace: "Workspace", answer: "Answer", report: "AskReport", *, quie
     for event in finishing.write_back(workspace, answer.stitched):
         if isinstance(event, Skipped):
             console.warn(f"{event.reason}: {event.path}")
-    finishing.record_ask(workspace, report, finishing.chunk_attention(answer.stitched))
+    if history:
+        finishing.record_ask(workspace, report, answer.stitched)
+    else:
+        finishing.record_figures(workspace, report)

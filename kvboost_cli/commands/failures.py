@@ -98,6 +98,14 @@ FAILURES: Mapping[str, Failure] = {
     # kvboost_cli.kv
     "QuantizationRange": Failure(1, "use --bits 16 for this model"),
     "KVError": Failure(1, _REINDEX),
+    # kvboost_cli.scheduling
+    "SchedulerMissing": Failure(1, "install cron or systemd, or run the line of `kvboost cron print` in another way"),
+    "SchedulerFailed": Failure(1, "do what it asks for, or add what `kvboost cron print` shows by hand"),
+    "BadSchedule": Failure(2, "write --schedule as in '30 2 * * *'; with --systemd as in 'Mon..Fri 02:30'"),
+    "LineRefused": Failure(
+        1, "use shorter paths without line breaks, set variables in a kvboost.toml, or take --systemd"
+    ),
+    "SchedulingError": Failure(1, _RETRY),
     # store
     "StoreNotFound": Failure(1, _MAKE_STORE),
     "NotAStore": Failure(1, _OTHER_STORE),

@@ -1,6 +1,7 @@
 """``kvboost index``: compute the KV of documents once and keep it."""
 
 import sys
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
@@ -10,7 +11,7 @@ import typer
 from . import gating, options
 
 if TYPE_CHECKING:
-    from ..pipelines.indexing import IndexRequest
+    from ..pipelines.indexing import IndexEvent, IndexRequest
     from ..pipelines.shards import Shard
     from ..pipelines.tally import IndexTally
     from ..pipelines.workspace import Workspace
@@ -134,19 +135,27 @@ def _read_list(path: str) -> list[str]:
 
 
 def _run(settings: "Settings", request: "IndexRequest", *, quiet: bool, no_wait: bool) -> "IndexTally":
+    from ..pipelines.folders import remember_run
+    from ..pipelines.indexing import index_documents
+    from ..pipelines.refreshing import folders_of
+
+    started = perf_counter()
+    with _opened(settings, request) as workspace, _locked(workspace, request, no_wait=no_wait):
+        if not request.dry_run:
+            remember_run(workspace.store, folders_of(request))
+        return follow(index_documents(workspace, request), workspace, started, quiet=quiet)
+
+
+def follow(events: Iterable["IndexEvent"], workspace: "Workspace", started: float, *, quiet: bool) -> "IndexTally":
+    """Count the events of a run that began at ``started``, by ``perf_counter``, and show how far it is."""
     from .. import console
     from ..documents import Skipped
-    from ..pipelines.indexing import index_documents
     from ..pipelines.tally import IndexTally
     from ..pipelines.writer import Encoded
 
-    tally, started, gate = IndexTally(), perf_counter(), None
-    with (
-        _opened(settings, request) as workspace,
-        _locked(workspace, request, no_wait=no_wait),
-        console.index_progress(quiet=quiet) as show,
-    ):
-        for event in index_documents(workspace, request):
+    tally, gate = IndexTally(), None
+    with console.index_progress(quiet=quiet) as show:
+        for event in events:
             if isinstance(event, Encoded) and gate is None:  # the model is loaded, and hours may follow
                 gate = gating.check_before_index(workspace, quiet=quiet)
             tally.add(event)

@@ -35,11 +35,15 @@ class AskedChunk:
 
 @dataclass(frozen=True)
 class AskedDocument:
-    """A document in the prompt. ``prepared`` is set when it was read from disk and should be written back."""
+    """A document in the prompt, with some or all of its ``num_chunks`` chunks.
+
+    ``prepared`` is set when it was read from disk and should be written back.
+    """
 
     name: str
     title: str
     chunks: tuple[AskedChunk, ...]
+    num_chunks: int
     prepared: PreparedDocument | None
 
     @property
@@ -131,7 +135,7 @@ def _from_store(workspace: Workspace, snapshot: Snapshot, entry: DocumentEntry) 
         if header is None or tuple(header.token_ids[: len(before)]) != before:
             return None
         chunks.append(AskedChunk(place, key, tuple(header.token_ids[len(before) :])))
-    return AskedDocument(entry.name, title, tuple(chunks), None)
+    return AskedDocument(entry.name, title, tuple(chunks), len(chunks), None)
 
 
 def _from_disk(workspace: Workspace, name: str, entry: DocumentEntry | None) -> AskedDocument:
@@ -139,7 +143,7 @@ def _from_disk(workspace: Workspace, name: str, entry: DocumentEntry | None) -> 
     chunks = tuple(
         AskedChunk(chunk.index, key, chunk.token_ids) for chunk, key in zip(prepared.chunks, prepared.keys, strict=True)
     )
-    return AskedDocument(name, document_title(name, prepared.document.root), chunks, prepared)
+    return AskedDocument(name, document_title(name, prepared.document.root), chunks, len(chunks), prepared)
 
 
 def _read_from_disk(workspace: Workspace, name: str, entry: DocumentEntry | None) -> PreparedDocument:

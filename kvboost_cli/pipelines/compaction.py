@@ -9,6 +9,12 @@ from ..retrieval import SearchIndexDamaged, remove_index
 from .searching import FILE_NAME
 from .upkeep import existing_search
 
+WORTH_BYTES, WORTH_SHARE = 64 << 20, 0.5
+"""What a compaction that nobody asked for has to give back: so many bytes, and this share of the file.
+
+Free pages are used again by what is stored next, and a compaction writes the whole store and lets writers wait.
+"""
+
 
 @dataclass(frozen=True)
 class CompactReport:
@@ -16,6 +22,13 @@ class CompactReport:
 
     data: Compacted
     search: Compacted
+
+
+def is_worthwhile(store: ChunkStore) -> bool:
+    """Whether so much of the data file is free that it should be rewritten unasked."""
+    stats = store.stats()
+    free = stats.file_bytes - stats.live_bytes
+    return free >= WORTH_BYTES and free >= WORTH_SHARE * stats.file_bytes
 
 
 def compact(store: ChunkStore, on_bytes: OnBytes | None = None) -> CompactReport:

@@ -1,9 +1,10 @@
 """After the answer: the report, the verification, and what had to be computed goes into the store."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import replace
 
-from store import AskEntry, ChunkRecord
+from store import AskEntry, ChunkRecord, count_ask
 
 from ..documents import DocumentError, Skipped
 from .asked import AskedDocument, reread
@@ -133,26 +134,45 @@ def chunk_attention(stitched: Stitched) -> dict[bytes, float]:
     return attention
 
 
-def record_ask(workspace: Workspace, report: AskReport, attention: Mapping[bytes, float]) -> None:
-    """Count an ask for ``kvboost stats``, and what it looked at for the chunks' importance."""
-    hits = [document.hit for document in report.documents]
-    workspace.store.record_ask(
-        AskEntry(
-            at=time.time(),
-            model=report.model,
-            strategy=report.strategy,
-            prompt_tokens=report.tokens.prompt,
-            exact=report.tokens.exact,
-            reused=report.tokens.reused,
-            repaired=report.tokens.repaired,
-            prefilled=report.tokens.prefilled,
-            generated=report.tokens.generated,
-            ttft_s=report.ttft_s,
-            documents_exact=hits.count(Hit.EXACT.value),
-            documents_content=hits.count(Hit.CONTENT.value),
-            documents_miss=hits.count(Hit.MISS.value),
-            speedup=None if report.verify is None else report.verify.speedup,
-            documents=tuple(document.path for document in report.documents),
-        ),
-        attention,
+def record_ask(workspace: Workspace, report: AskReport, stitched: Stitched) -> None:
+    """Keep an ask in the history, with the order of its documents, and what it looked at for the chunks' importance."""
+    entry = replace(
+        _ask_entry(report),
+        documents=tuple(document.path for document in report.documents),
+        preamble=stitched.found.preamble_key.hex(),
+        excerpts=tuple(map(_excerpt, stitched.prompt.documents)),
     )
+    workspace.store.record_ask(entry, chunk_attention(stitched))
+
+
+def record_figures(workspace: Workspace, report: AskReport) -> None:
+    """Add an ask to the sums of ``kvboost stats``, and keep nothing else of it."""
+    count_ask(workspace.store, _ask_entry(report))
+
+
+def _ask_entry(report: AskReport) -> AskEntry:
+    """An ask's figures, without its documents."""
+    hits = [document.hit for document in report.documents]
+    return AskEntry(
+        at=time.time(),
+        model=report.model,
+        strategy=report.strategy,
+        prompt_tokens=report.tokens.prompt,
+        exact=report.tokens.exact,
+        reused=report.tokens.reused,
+        repaired=report.tokens.repaired,
+        prefilled=report.tokens.prefilled,
+        generated=report.tokens.generated,
+        ttft_s=report.ttft_s,
+        documents_exact=hits.count(Hit.EXACT.value),
+        documents_content=hits.count(Hit.CONTENT.value),
+        documents_miss=hits.count(Hit.MISS.value),
+        speedup=None if report.verify is None else report.verify.speedup,
+        documents=(),
+    )
+
+
+def _excerpt(document: AskedDocument) -> tuple[int, ...] | None:
+    """The places of a document's chunks in the prompt; None if it is whole."""
+    places = tuple(chunk.place for chunk in document.chunks)
+    return None if len(places) == document.num_chunks else places

@@ -14,6 +14,8 @@ from .asked import find_stored_name
 from .errors import DocumentNotFound
 from .fillers import META_NAME as FILLERS_NAME
 from .fillers import Filler, is_neutral, pool_from_bytes, pool_to_bytes
+from .folders import META_NAME as FOLDERS_NAME
+from .folders import folders_to_bytes, read_folders
 from .upkeep import drop_from_search, existing_search
 
 
@@ -38,13 +40,18 @@ def resolve_forgotten(store: ChunkStore, names: Iterable[str]) -> tuple[str, ...
 def forget(store: ChunkStore, names: Sequence[str]) -> ForgetReport:
     """Remove documents, and all that names them; the caller holds the writer lock.
 
+    A file that stays in an indexed folder is not taken up again by ``prewarm``: a hash of its name is kept for that.
     Interrupted, it can be run again. Raises ``DamagedRecord`` for a document whose entry cannot be read: what it
     named is not known then.
     """
     with store.snapshot() as snapshot:
         kept, num_fillers = _kept_fillers(snapshot, names)
+        folders = read_folders(snapshot)
     drop_from_search(store, names)
     meta = {FILLERS_NAME: pool_to_bytes(kept)} if num_fillers else {}
+    hidden = folders.with_forgotten(names)
+    if hidden != folders:
+        meta[FOLDERS_NAME] = folders_to_bytes(hidden)
     return ForgetReport(tuple(names), forget_documents(store, names, meta), num_fillers)
 
 

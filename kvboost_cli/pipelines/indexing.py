@@ -5,7 +5,7 @@ stored whole or not at all; running again after an interruption encodes only wha
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -22,6 +22,7 @@ from ..documents import (
     read_document,
     skipped_for,
 )
+from .hidden import name_digest
 from .pooling import pool_documents
 from .prepare import document_title, prepare_document
 from .pruning import is_gone
@@ -34,7 +35,8 @@ from .writer import DocumentPreview, DocumentWriter, Encoded, Indexed
 class IndexRequest:
     """Which documents to index, and how.
 
-    ``listed`` paths come from a file list: one that is missing is skipped, not an error. ``text_document`` is from
+    ``listed`` paths come from a file list: one that is missing is skipped, not an error. ``known`` files are taken with
+    the root that they tell. Files whose name has a hash among ``hidden`` are left out. ``text_document`` is from
     standard input. ``force`` reads documents that seem unchanged, too; ``dry_run`` changes nothing. With a ``shard``
     only its share of the documents is indexed; what stands before them is chosen from all, as without.
     """
@@ -48,6 +50,8 @@ class IndexRequest:
     force: bool = False
     dry_run: bool = False
     shard: Shard | None = None
+    known: Sequence[SourceFile] = ()
+    hidden: Set[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -133,17 +137,18 @@ def _discover(workspace: Workspace, request: IndexRequest) -> Iterator[SourceFil
     named = discover(paths, globs=request.globs, excludes=request.excludes)
     listed = discover(listed_paths, globs=request.globs, excludes=request.excludes, missing_ok=True)
     seen: set[str] = set()
-    for item in chain(named, listed):
+    for item in chain(named, listed, request.known):
         path = str(item.path)
         if path in seen or _is_at_or_below(os.path.realpath(path), [str(workspace.store.path)]):
             continue
         seen.add(path)
-        yield item
+        if not request.hidden or name_digest(path) not in request.hidden:
+            yield item
 
 
 def _without_removed(workspace: Workspace, paths: Sequence[str]) -> list[str]:
     """The paths without those that match nothing any more but have documents in the store."""
-    missing = {path for path in paths if not _matches_something(path)}
+    missing = {path for path in paths if not matches_something(path)}
     if not missing:
         return list(paths)
     with workspace.store.snapshot() as snapshot:
@@ -152,7 +157,8 @@ def _without_removed(workspace: Workspace, paths: Sequence[str]) -> list[str]:
     return [path for path in paths if path not in removed]
 
 
-def _matches_something(path: str) -> bool:
+def matches_something(path: str) -> bool:
+    """Whether there is such a file or folder, or a file that fits such a pattern."""
     try:
         discover([path])
     except PathNotFound:

@@ -20,6 +20,9 @@ class Shard:
         if not 1 <= self.number <= self.count:
             raise ValueError(f"a shard is K/N with K from 1 to N, not {self.number}/{self.count}")
 
+    def __str__(self) -> str:
+        return f"{self.number}/{self.count}"
+
     @classmethod
     def parse(cls, text: str) -> Self:
         """A shard as it is written; raises ValueError.

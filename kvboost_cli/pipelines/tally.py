@@ -29,7 +29,8 @@ class IndexTally:
     def add(self, event: IndexEvent) -> None:
         """Count one event."""
         if isinstance(event, Planned):
-            self.num_planned, self.bytes_planned = event.num_documents, event.num_bytes
+            self.num_planned += event.num_documents
+            self.bytes_planned += event.num_bytes
         elif isinstance(event, Skipped):
             self.skipped.append(event)
             if self.num_planned:  # after the plan: a planned document that could not be read

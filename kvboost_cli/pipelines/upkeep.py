@@ -13,6 +13,8 @@ from ..retrieval import SearchIndex, SearchIndexDamaged, SearchIndexMissing, rem
 from .fidelity import LATEST_NAME, META_PREFIX, parse_result
 from .fillers import META_NAME as FILLERS_NAME
 from .fillers import pool_from_bytes
+from .folders import META_NAME as FOLDERS_NAME
+from .folders import folders_from_bytes
 from .searching import FILE_NAME
 
 RECHECK_S = 0.5
@@ -36,6 +38,8 @@ def _layer_bytes(header: ChunkHeader) -> int | None:
 def _meta_fault(name: str, data: bytes) -> str | None:
     if name == FILLERS_NAME and pool_from_bytes(data) is None:
         return "the fillers do not match their digest"
+    if name == FOLDERS_NAME and folders_from_bytes(data) is None:
+        return "the indexed folders do not match their digest"
     if (name == LATEST_NAME or name.startswith(META_PREFIX)) and parse_result(data) is None:
         return "it is no result of the fidelity gate"
     return None

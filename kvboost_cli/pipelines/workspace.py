@@ -97,6 +97,12 @@ class Workspace:
             pool=self.ensure_pool(pool_documents),
         )
 
+    def make_chain_encoder(self, preamble: Sequence[int]) -> "Encoder":
+        """An encoder for exact KV behind another preamble than the store's own; loads the model and with it torch."""
+        from .encoding import Encoder
+
+        return Encoder(self.handle.loaded, self.handle.fingerprint, self.recipe, preamble, separator=(), pool=())
+
     def ensure_pool(self, documents: Callable[[], Iterable[tuple[str, Sequence[int]]]]) -> tuple[Filler, ...]:
         """The store's fillers, made from ``documents`` (content hash and token ids of each) the first time.
 

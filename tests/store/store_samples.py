@@ -8,7 +8,8 @@ from pathlib import Path
 
 import lmdb
 
-from store import ChunkRecord, DocumentEntry, StoreIdentity, build_record, content_key, positional_key
+from store import ChainEntry, ChunkRecord, DocumentEntry, StoreIdentity, build_record, content_key, positional_key
+from store.names import CHAIN_PREFIX
 
 ROOT = Path(__file__).resolve().parents[2]
 NUM_LAYERS = 3
@@ -98,10 +99,12 @@ def audit(path: Path) -> set[str]:
     Positional records may be there without a document, but are whole.
     """
     entries = [DocumentEntry.from_bytes(data) for data in raw_items(path, "documents").values()]
+    meta = raw_items(path, "meta")
     uses = Counter(key for entry in entries for key in set(entry.chunk_keys))
     assert _counts(path, "refs") == uses
     assert _parts(path, "chunks") == dict.fromkeys(uses, 1 + NUM_LAYERS)
-    position_uses = Counter(key for entry in entries for key in set(entry.position_keys))
+    chains = [ChainEntry.from_bytes(data) for name, data in meta.items() if name.startswith(CHAIN_PREFIX)]
+    position_uses = Counter(key for named in (*entries, *chains) for key in set(named.position_keys))
     assert _counts(path, "position_refs") == position_uses
     positions = _parts(path, "positions")
     assert position_uses.keys() <= positions.keys()
