@@ -119,6 +119,19 @@ def user_cache_dir() -> Path:
     return platformdirs.user_cache_path("kvboost")
 
 
+def parse_bytes(name: str, text: str) -> int:
+    """The bytes that a size such as ``500MB`` or ``2GiB`` means; ``name`` is where it was written."""
+    from pydantic import ByteSize, TypeAdapter, ValidationError
+
+    try:
+        size = int(TypeAdapter(ByteSize).validate_python(text))
+    except ValidationError:
+        size = 0
+    if size < 1:
+        raise SettingsError(f"{name} should be a size such as 500MB or 2GiB: {text!r}")
+    return size
+
+
 def debug_wanted() -> bool:
     """Whether ``KVBOOST_DEBUG=1`` asks for the traceback of an internal error."""
     return os.environ.get(f"{ENV_PREFIX}DEBUG", "") not in ("", "0")

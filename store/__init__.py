@@ -29,7 +29,9 @@ from .errors import (
     UnknownFormat,
 )
 from .faults import Fault, FaultKind, Rules, Step
+from .footprint import file_bytes
 from .forgetting import Forgotten, asked_names, forget_documents
+from .header import header_bytes
 from .importance import ChunkAttention
 from .keys import content_key, positional_key
 from .pruning import Extent, extent_of, prune_orphans, remove_documents, shed_records
@@ -52,5 +54,6 @@ __all__ = [
     "SnapshotInUse", "Step", "StoreBusy", "StoreClosed", "StoreDamaged", "StoreError", "StoreExists", "StoreFailed",
     "StoreFull", "StoreIdentity", "StoreNotFound", "StoreReadonly", "StoreStats", "StoreUnreadable",
     "UnknownFormat", "asked_names", "build_record", "check_store", "compact_store", "content_key", "extent_of",
-    "forget_documents", "positional_key", "prune_orphans", "remove_documents", "repair_store", "shed_records",
+    "file_bytes", "forget_documents", "header_bytes", "positional_key", "prune_orphans", "remove_documents",
+    "repair_store", "shed_records",
 ]  # fmt: skip

@@ -75,7 +75,7 @@ def index(
         paths or [], glob or [], exclude or [], files_from, shard, prune=prune, force=force, dry_run=dry_run
     )
     tally = _run(settings, request, quiet=quiet, no_wait=no_wait)
-    _print(tally, as_json=as_json, quiet=quiet, dry_run=dry_run)
+    _print(tally, as_json=as_json, quiet=quiet)
     if tally.num_failed:
         raise typer.Exit(3)
 
@@ -154,8 +154,22 @@ def _run(settings: "Settings", request: "IndexRequest", *, quiet: bool, no_wait:
                 console.warn(f"skipped, {event.reason}: {event.path}")
             if tally.num_planned:
                 show(_progress(tally))
-    tally.seconds = perf_counter() - started - (0.0 if gate is None else gate.check_s)
+        tally.seconds = perf_counter() - started - (0.0 if gate is None else gate.check_s)
+        _look_back_or_ahead(workspace, tally, dry_run=request.dry_run)
     return tally
+
+
+def _look_back_or_ahead(workspace: "Workspace", tally: "IndexTally", *, dry_run: bool) -> None:
+    """Keep how fast the run was, for estimates; or make one."""
+    from ..pipelines import outlook, speeds
+
+    if dry_run:
+        tally.outlook = outlook.foresee(workspace, tally.cost)
+    elif work := speeds.index_work(tally.tokens_encoded, tally.tokens_exact, workspace.recipe.contexts):
+        handle = workspace.handle
+        startup_s = handle.import_s + handle.load_s
+        sample = speeds.make_sample(speeds.INDEXING, str(handle.device), work, tally.seconds - startup_s, startup_s)
+        speeds.record_speed(workspace.store, sample)
 
 
 def _opened(settings: "Settings", request: "IndexRequest") -> AbstractContextManager["Workspace"]:
@@ -181,7 +195,7 @@ def _progress(tally: "IndexTally") -> "IndexProgress":
     )
 
 
-def _print(tally: "IndexTally", *, as_json: bool, quiet: bool, dry_run: bool) -> None:
+def _print(tally: "IndexTally", *, as_json: bool, quiet: bool) -> None:
     from .. import console
     from ..pipelines.errors import NoDocuments
 
@@ -189,20 +203,22 @@ def _print(tally: "IndexTally", *, as_json: bool, quiet: bool, dry_run: bool) ->
     if as_json and (found_any or tally.skipped or tally.num_elsewhere):
         console.write_json(tally.to_json())
     elif not quiet and (found_any or tally.skipped or tally.num_elsewhere):
-        console.write(_summary(tally, dry_run=dry_run))
+        console.write(_summary(tally))
     if not found_any and not tally.num_elsewhere:
         raise NoDocuments("no document was found under the given paths")
 
 
-def _summary(tally: "IndexTally", *, dry_run: bool) -> str:
+def _summary(tally: "IndexTally") -> str:
     """One line for each thing that happened, or in a dry run would happen."""
+    from . import plan_output
+
     changes = ", ".join(f"{count:,} {change}" for change, count in tally.changes.items() if count)
     lines = [f"documents: {changes or 'none'}, {len(tally.skipped):,} skipped"]
     if tally.num_elsewhere:
         lines.append(f"in other shards: {tally.num_elsewhere:,} documents")
     lines.append(f"chunks: {tally.num_new_chunks:,} new, {tally.num_reused_chunks:,} already stored")
-    if dry_run:
-        lines.append(f"dry run: {tally.num_missing_tokens:,} tokens would be encoded; nothing was written")
+    if tally.outlook is not None:
+        lines += ["dry run, nothing was written", *plan_output.describe_outlook(tally.outlook)]
     elif tally.tokens_encoded:
         speed = tally.tokens_encoded / tally.seconds
         lines.append(f"encoded: {tally.tokens_encoded:,} tokens in {tally.seconds:.1f} s ({speed:,.0f} tokens/s)")
