@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from . import gating, options
+from .pages import Page
 
 if TYPE_CHECKING:
     from ..pipelines.indexing import IndexRequest
@@ -23,7 +24,7 @@ MAX_LISTED = 5
 
 def register(app: typer.Typer) -> None:
     """Add the command to ``app``."""
-    app.command("index")(index)
+    app.command("index", cls=Page)(index)
 
 
 def index(

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from . import options, plan_output
+from .pages import Page
 
 if TYPE_CHECKING:
     from ..pipelines.capacity import Capacity, Subject
@@ -17,7 +18,7 @@ ALL_BITS = (16, 8, 4)
 
 def register(app: typer.Typer) -> None:
     """Add the command to ``app``."""
-    app.command("plan")(plan)
+    app.command("plan", cls=Page)(plan)
 
 
 def plan(

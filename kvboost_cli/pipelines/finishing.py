@@ -14,6 +14,7 @@ from .prepare import PreparedDocument
 from .records import positional_record
 from .repairing import default_ratio, effective_name
 from .report import AskReport, DocumentReport, Verification, count_tokens
+from .speeds import PREFILL, estimate_prefill_s, make_sample, read_speeds, record_speed
 from .verify import compute_reference, measure_divergence, summarize
 from .workspace import Workspace
 from .writer import DocumentWriter, Encoded, Indexed
@@ -37,6 +38,7 @@ def make_report(
         import_s=handle.import_s, model_load_s=handle.load_s, decode_tokens_per_s=_decode_rate(answer),
         strategy=strategy, ratio=default_ratio(strategy) if request.ratio is None else request.ratio,
         verify=verification, gate_s=gate_s,
+        estimated_reference_s=estimate_prefill_s(read_speeds(workspace.store), stitched.plan.num_tokens),
     )  # fmt: skip
 
 
@@ -134,8 +136,11 @@ def chunk_attention(stitched: Stitched) -> dict[bytes, float]:
 
 
 def record_ask(workspace: Workspace, report: AskReport, attention: Mapping[bytes, float]) -> None:
-    """Count an ask for ``kvboost stats``, and what it looked at for the chunks' importance."""
+    """Keep an ask for ``kvboost stats``, what it looked at for the chunks' importance, and its reference's speed."""
     hits = [document.hit for document in report.documents]
+    if report.verify is not None:
+        sample = make_sample(PREFILL, report.device, report.tokens.prompt, report.verify.reference_ttft_s)
+        record_speed(workspace.store, sample)
     workspace.store.record_ask(
         AskEntry(
             at=time.time(),

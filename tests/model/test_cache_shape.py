@@ -23,6 +23,7 @@ from transformers.cache_utils import DynamicCache
 
 from kvboost_cli.model.cache_shape import CacheShape, KVLayer, read_cache_shape, read_config
 from kvboost_cli.model.errors import ModelNotFound, ModelUnsupported
+from kvboost_cli.model.forward import _cache_argument
 
 CONTEXT = 40
 FOUR_LAYERS = {**SIZES, "num_hidden_layers": 4}
@@ -51,7 +52,8 @@ def kept_numbers(config: PreTrainedConfig) -> int:
     """Numbers in the cache after a real pass over `CONTEXT` tokens; a window's layer keeps one token less than it."""
     cache = DynamicCache(config=config)
     with torch.inference_mode():
-        make_model(config)(torch.ones(1, CONTEXT, dtype=torch.long), past_key_values=cache, use_cache=True)
+        model = make_model(config)
+        model(torch.ones(1, CONTEXT, dtype=torch.long), **{_cache_argument(model): cache}, use_cache=True)
     return sum(layer.keys.numel() + layer.values.numel() for layer in cache.layers)
 
 
