@@ -32,8 +32,8 @@ def show_full(report: "AskReport") -> None:
 
 def show_line(report: "AskReport") -> None:
     """One line: the time, its phases as a small bar, the tokens, the speed-up."""
-    tokens, spent = report.tokens, _spent(report)
-    cells = console.bar_cells([seconds for _, seconds in spent], LINE_CELLS)
+    tokens = report.tokens
+    cells = console.bar_cells([report.phases.get(phase, 0.0) for phase in PHASE_NAMES], LINE_CELLS)
     bar = "".join(mark * count for mark, count in zip(console.BAR_MARKS, cells, strict=False))
     kinds = ("exact", "reused", "repaired", "prefilled")
     parts = ", ".join(f"{getattr(tokens, kind):,} {kind}" for kind in kinds if getattr(tokens, kind))

@@ -38,8 +38,12 @@ def make_report(
         import_s=handle.import_s, model_load_s=handle.load_s, decode_tokens_per_s=_decode_rate(answer),
         strategy=strategy, ratio=default_ratio(strategy) if request.ratio is None else request.ratio,
         verify=verification, gate_s=gate_s,
-        estimated_reference_s=estimate_prefill_s(read_speeds(workspace.store), stitched.plan.num_tokens),
+        estimated_reference_s=None if verification else _estimate_reference_s(workspace, stitched),
     )  # fmt: skip
+
+
+def _estimate_reference_s(workspace: Workspace, stitched: Stitched) -> float | None:
+    return estimate_prefill_s(read_speeds(workspace.store), stitched.plan.num_tokens)
 
 
 def _decode_rate(answer: Answer) -> float | None:
