@@ -1,6 +1,6 @@
 """Answering questions one after another with one loaded model: stream, report, keep."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -77,7 +77,7 @@ def _tell_failure(question: str, error: Exception, *, as_json: bool) -> None:
     fact, next_step = failures.describe(error)
     if as_json:
         console.write_json_line({"question": question, "error": fact, "next": next_step})
-    console.fail(fact, next_step)
+    console.fail(fact, next_step, as_json=as_json)
 
 
 def _decode(run: Answering, answer: "Answer") -> bool:
@@ -121,11 +121,22 @@ def _keep(run: Answering, answer: "Answer", report: "AskReport") -> None:
     finishing.record_ask(workspace, report, finishing.chunk_attention(answer.stitched))
 
 
+def _show_nothing(_report: "AskReport") -> None:
+    """For ``--report none``."""
+
+
+SHOWN: "Mapping[str, Callable[[AskReport], None]]" = {
+    "full": ask_output.show_full,
+    "line": ask_output.show_line,
+    "none": _show_nothing,
+}
+
+
 def choose_show(mode: str, *, as_json: bool, is_one_of_many: bool) -> Show:
     """How reports are printed: JSON on stdout, a line for each of many questions; else for people, as ``mode`` says."""
     if as_json and is_one_of_many:
         return lambda request, report: console.write_json_line({"question": request.question, **report.to_json()})
     if as_json:
         return lambda _request, report: console.write_json(report.to_json())
-    shown = {"full": ask_output.show_full, "line": ask_output.show_line, "none": lambda _report: None}[mode]
-    return lambda _request, report: shown(report)
+    show = SHOWN[mode]
+    return lambda _request, report: show(report)
