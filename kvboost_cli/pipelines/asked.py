@@ -20,8 +20,6 @@ from .workspace import Workspace
 MAX_EXCERPT_TOKENS = 1024
 """A document that search picked gives at most this much; one that was named is taken whole."""
 
-MAX_SUGGESTIONS = 3
-
 MAX_HITS = 2000
 """Chunks that a search may find: so many that one long document does not hide all others."""
 
@@ -182,11 +180,10 @@ def find_stored_name(snapshot: Snapshot, name: str) -> str:
 
 
 def _suggestion(name: str, names: Sequence[str]) -> str:
-    """The stored names nearest to what was written, whatever its case, with or without its ending."""
+    """The stored name nearest to what was written, whatever its case, with or without its ending."""
     short: dict[str, str] = {}
     for base in map(os.path.basename, names):
         short[os.path.splitext(base)[0].casefold()] = base
         short[base.casefold()] = base
-    close = difflib.get_close_matches(os.path.basename(name).casefold(), short, n=MAX_SUGGESTIONS)
-    meant = list(dict.fromkeys(short[one] for one in close))
-    return f" (did you mean {' or '.join(meant)}?)" if meant else ""
+    close = difflib.get_close_matches(os.path.basename(name).casefold(), short, n=1)
+    return f" (did you mean {short[close[0]]}?)" if close else ""
