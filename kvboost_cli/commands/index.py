@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 STDIN = "-"
 MAX_LISTED = 5
+DOCUMENTS, ENCODING = "Documents", "Encoding"
+"""Groups of options in the help."""
 
 
 def register(app: typer.Typer) -> None:
@@ -34,10 +36,12 @@ def index(
     store: options.Store = None,
     model: options.Model = None,
     bits: Annotated[
-        int | None, typer.Option(metavar="4|8|16", help="Bits per stored number; 16 is unquantized.")
+        int | None,
+        typer.Option(metavar="4|8|16", help="Bits per stored number; 16 is unquantized.", rich_help_panel=ENCODING),
     ] = None,
     contexts: Annotated[
-        int | None, typer.Option(metavar="M", help="Contexts to average over; 0 encodes alone.")
+        int | None,
+        typer.Option(metavar="M", help="Contexts to average over; 0 encodes alone.", rich_help_panel=ENCODING),
     ] = None,
     exact: Annotated[
         bool | None,
@@ -45,15 +49,26 @@ def index(
             "--exact/--no-exact",
             help="Keep documents exact, too, as they are when asked alone or first: half as much index time again at "
             "2 contexts, and twice the bytes.",
+            rich_help_panel=ENCODING,
         ),
     ] = None,
-    glob: Annotated[list[str] | None, typer.Option(metavar="G", help="Only files that match; repeatable.")] = None,
-    exclude: Annotated[list[str] | None, typer.Option(metavar="G", help="Not these files; repeatable.")] = None,
-    files_from: Annotated[str | None, typer.Option(metavar="F|-", help="Read paths from a file, one per line.")] = None,
-    shard: Annotated[
-        str | None, typer.Option(metavar="K/N", help="Only the K-th of N shares of the documents.")
+    glob: Annotated[
+        list[str] | None,
+        typer.Option(metavar="G", help="Only files that match; repeatable.", rich_help_panel=DOCUMENTS),
     ] = None,
-    prune: Annotated[bool, typer.Option("--prune", help="Remove documents that are gone below PATH.")] = False,
+    exclude: Annotated[
+        list[str] | None, typer.Option(metavar="G", help="Not these files; repeatable.", rich_help_panel=DOCUMENTS)
+    ] = None,
+    files_from: Annotated[
+        str | None, typer.Option(metavar="F|-", help="Read paths from a file, one per line.", rich_help_panel=DOCUMENTS)
+    ] = None,
+    shard: Annotated[
+        str | None,
+        typer.Option(metavar="K/N", help="Only the K-th of N shares of the documents.", rich_help_panel=DOCUMENTS),
+    ] = None,
+    prune: Annotated[
+        bool, typer.Option("--prune", help="Remove documents that are gone below PATH.", rich_help_panel=DOCUMENTS)
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Tell what would be done; change nothing.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Read unchanged documents, too; accept new settings.")] = False,
     no_wait: options.NoWait = False,

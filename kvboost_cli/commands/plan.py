@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 DEFAULT_CONTEXT = 4096
 ALL_BITS = (16, 8, 4)
+MODEL, DOCUMENTS = "What is planned", "Documents"
+"""Groups of options in the help."""
 
 
 def register(app: typer.Typer) -> None:
@@ -26,25 +28,45 @@ def plan(
         list[str] | None, typer.Argument(metavar="PATH...", help="Documents that might be indexed.")
     ] = None,
     model: Annotated[
-        str | None, typer.Option(metavar="M", help="A directory, a config.json, a catalog name or a cached hub id.")
+        str | None,
+        typer.Option(
+            metavar="M", help="A directory, a config.json, a catalog name or a cached hub id.", rich_help_panel=MODEL
+        ),
     ] = None,
-    layers: Annotated[int | None, typer.Option(metavar="N", min=1, help="Instead of --model: its layers,")] = None,
-    kv_heads: Annotated[int | None, typer.Option(metavar="N", min=1, help="key-value heads,")] = None,
-    head_dim: Annotated[int | None, typer.Option(metavar="N", min=1, help="and size of a head.")] = None,
+    layers: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Instead of --model: its layers,", rich_help_panel=MODEL)
+    ] = None,
+    kv_heads: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="key-value heads,", rich_help_panel=MODEL)
+    ] = None,
+    head_dim: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="and size of a head.", rich_help_panel=MODEL)
+    ] = None,
     context: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Tokens of the prompt; else the model's context.")
+        int | None,
+        typer.Option(metavar="N", min=1, help="Tokens of the prompt; else the model's context.", rich_help_panel=MODEL),
     ] = None,
     bits: Annotated[
-        int | None, typer.Option(metavar="B", min=1, max=64, help="Bits per stored number; else 16, 8 and 4.")
+        int | None,
+        typer.Option(
+            metavar="B", min=1, max=64, help="Bits per stored number; else 16, 8 and 4.", rich_help_panel=MODEL
+        ),
     ] = None,
     exact: Annotated[
-        bool | None, typer.Option("--exact/--no-exact", help="Whether documents are kept exact, too.")
+        bool | None,
+        typer.Option("--exact/--no-exact", help="Whether documents are kept exact, too.", rich_help_panel=DOCUMENTS),
     ] = None,
     budget: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="How much fits this, such as 500MB or 2GiB.")
+        str | None,
+        typer.Option(metavar="SIZE", help="How much fits this, such as 500MB or 2GiB.", rich_help_panel=MODEL),
     ] = None,
-    glob: Annotated[list[str] | None, typer.Option(metavar="G", help="Only files that match; repeatable.")] = None,
-    exclude: Annotated[list[str] | None, typer.Option(metavar="G", help="Not these files; repeatable.")] = None,
+    glob: Annotated[
+        list[str] | None,
+        typer.Option(metavar="G", help="Only files that match; repeatable.", rich_help_panel=DOCUMENTS),
+    ] = None,
+    exclude: Annotated[
+        list[str] | None, typer.Option(metavar="G", help="Not these files; repeatable.", rich_help_panel=DOCUMENTS)
+    ] = None,
     store: options.Store = None,
     as_json: options.AsJson = False,
 ) -> None:
