@@ -118,6 +118,7 @@ def _keep(run: Answering, answer: "Answer", report: "AskReport") -> None:
     for event in finishing.write_back(workspace, answer.stitched):
         if isinstance(event, Skipped):
             console.warn(f"{event.reason}: {event.path}")
+    finishing.record_reference(workspace, report)
     finishing.record_ask(workspace, report, finishing.chunk_attention(answer.stitched))
 
 

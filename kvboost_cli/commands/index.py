@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from . import gating, options
+from .index_output import summary
 from .pages import Page
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from ..settings import Settings
 
 STDIN = "-"
-MAX_LISTED = 5
 DOCUMENTS, ENCODING = "Documents", "Encoding"
 """Groups of options in the help."""
 
@@ -91,7 +91,7 @@ def index(
         paths or [], glob or [], exclude or [], files_from, shard, prune=prune, force=force, dry_run=dry_run
     )
     tally = _run(settings, request, quiet=quiet, no_wait=no_wait)
-    _print(tally, as_json=as_json, quiet=quiet)
+    _print(tally, as_json=as_json, quiet=quiet, dry_run=dry_run)
     if tally.num_failed:
         raise typer.Exit(3)
 
@@ -211,7 +211,7 @@ def _progress(tally: "IndexTally") -> "IndexProgress":
     )
 
 
-def _print(tally: "IndexTally", *, as_json: bool, quiet: bool) -> None:
+def _print(tally: "IndexTally", *, as_json: bool, quiet: bool, dry_run: bool) -> None:
     from .. import console
     from ..pipelines.errors import NoDocuments
 
@@ -219,31 +219,6 @@ def _print(tally: "IndexTally", *, as_json: bool, quiet: bool) -> None:
     if as_json and (found_any or tally.skipped or tally.num_elsewhere):
         console.write_json(tally.to_json())
     elif not quiet and (found_any or tally.skipped or tally.num_elsewhere):
-        console.write(_summary(tally))
+        console.write(summary(tally, dry_run=dry_run))
     if not found_any and not tally.num_elsewhere:
         raise NoDocuments("no document was found under the given paths")
-
-
-def _summary(tally: "IndexTally") -> str:
-    """One line for each thing that happened, or in a dry run would happen."""
-    from . import plan_output
-
-    changes = ", ".join(f"{count:,} {change}" for change, count in tally.changes.items() if count)
-    lines = [f"documents: {changes or 'none'}, {len(tally.skipped):,} skipped"]
-    if tally.num_elsewhere:
-        lines.append(f"in other shards: {tally.num_elsewhere:,} documents")
-    lines.append(f"chunks: {tally.num_new_chunks:,} new, {tally.num_reused_chunks:,} already stored")
-    if tally.outlook is not None:
-        lines += ["dry run, nothing was written", *plan_output.describe_outlook(tally.outlook)]
-    elif tally.tokens_encoded:
-        speed = tally.tokens_encoded / tally.seconds
-        lines.append(f"encoded: {tally.tokens_encoded:,} tokens in {tally.seconds:.1f} s ({speed:,.0f} tokens/s)")
-    if tally.tokens_exact:
-        lines.append(f"exact behind the preamble: {tally.tokens_exact:,} tokens")
-    if tally.bytes_written:
-        lines.append(f"written: {tally.bytes_written / 1e6:,.1f} MB")
-    passed_over = [skip for skip in tally.skipped if not skip.failed]
-    lines.extend(f"passed over, {skip.reason}: {skip.path}" for skip in passed_over[:MAX_LISTED])
-    if len(passed_over) > MAX_LISTED:
-        lines.append(f"passed over: {len(passed_over) - MAX_LISTED:,} more; --json lists them all")
-    return "\n".join(lines) + "\n"

@@ -139,12 +139,16 @@ def chunk_attention(stitched: Stitched) -> dict[bytes, float]:
     return attention
 
 
-def record_ask(workspace: Workspace, report: AskReport, attention: Mapping[bytes, float]) -> None:
-    """Keep an ask for ``kvboost stats``, what it looked at for the chunks' importance, and its reference's speed."""
-    hits = [document.hit for document in report.documents]
+def record_reference(workspace: Workspace, report: AskReport) -> None:
+    """Keep how fast full prefill was, if it was measured, for the estimates of later asks."""
     if report.verify is not None:
         sample = make_sample(PREFILL, report.device, report.tokens.prompt, report.verify.reference_ttft_s)
         record_speed(workspace.store, sample)
+
+
+def record_ask(workspace: Workspace, report: AskReport, attention: Mapping[bytes, float]) -> None:
+    """Count an ask for ``kvboost stats``, and what it looked at for the chunks' importance."""
+    hits = [document.hit for document in report.documents]
     workspace.store.record_ask(
         AskEntry(
             at=time.time(),
