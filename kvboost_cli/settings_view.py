@@ -41,9 +41,15 @@ def trace_settings(flags: Mapping[str, object]) -> list[TracedSetting]:
 
 def unknown_variables() -> dict[str, str | None]:
     """``KVBOOST_*`` variables that set nothing, each with the one that may have been meant."""
-    known = [ENV_PREFIX + field.name.upper() for field in fields(Settings)]
-    others = sorted(name for name in os.environ if name.startswith(ENV_PREFIX) and name not in (*known, DEBUG_VARIABLE))
-    return {name: next(iter(difflib.get_close_matches(name, known, n=1)), None) for name in others}
+    known = [field.name.upper() for field in fields(Settings)]
+    others = sorted(name for name in os.environ if name.startswith(ENV_PREFIX) and name != DEBUG_VARIABLE)
+    keys = {name: name.removeprefix(ENV_PREFIX) for name in others}
+    return {name: _nearest(key, known) for name, key in keys.items() if key not in known}
+
+
+def _nearest(key: str, known: list[str]) -> str | None:
+    meant = difflib.get_close_matches(key, known, n=1)
+    return ENV_PREFIX + meant[0] if meant else None
 
 
 def settings_template() -> str:
