@@ -30,7 +30,7 @@ _RETRY = "run the same command again"
 FAILURES: Mapping[str, Failure] = {
     # settings
     "SettingsError": Failure(
-        2, "correct the flag, variable or file that it names; `kvboost config show` tells what is set where"
+        2, "correct the flag, variable or file that it names; `kvboost config path` lists the files"
     ),
     "SettingsFileExists": Failure(2, "edit it, or give --force to replace it"),
     # kvboost_cli.model

@@ -10,7 +10,7 @@ import pytest
 from desks import SCRIPT, Desk, prose
 
 PRESS_TAB = """
-eval "$(kvboost --show-completion bash)"
+eval "$(kvboost --show-completion)"
 COMP_WORDS=({words}); COMP_CWORD=$(( ${{#COMP_WORDS[@]}} - 1 ))
 _kvboost_completion kvboost
 printf '%s\\n' "${{COMPREPLY[@]}}"
@@ -70,7 +70,7 @@ def test_completion_imports_no_torch(desk: Desk) -> None:
 
 def test_completion_is_installed_where_bash_reads_it(desk: Desk, tmp_path: Path) -> None:
     env = desk.env | {"HOME": str(tmp_path)}
-    command = [SCRIPT, "--install-completion", "bash"]
+    command = ["bash", "--norc", "-c", f"'{SCRIPT}' --install-completion; exit $?"]  # a shell, to be recognized
     done = subprocess.run(command, cwd=desk.root, env=env, capture_output=True, text=True, check=True)
     script = next(tmp_path.rglob("kvboost.sh"))
     assert str(script) in done.stdout
