@@ -30,12 +30,13 @@ class SizedTerminal(Terminal):
         self._main, inner = pty.openpty()
         fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 40, num_columns, 0, 0))
         kept = {name: value for name, value in desk.env.items() if name not in ("NO_COLOR", "COLUMNS", "LC_ALL")}
-        out = inner if stdout is None else stdout.open("wb")
+        out = os.dup(inner) if stdout is None else os.open(stdout, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         self.process = subprocess.Popen(
             [SCRIPT, *args], cwd=desk.root, env=kept | {"TERM": "xterm-256color"} | env, stdin=inner, stdout=out,
             stderr=inner,
         )  # fmt: skip
         os.close(inner)
+        os.close(out)
         self.shown = ""
 
     def lines(self) -> list[str]:
