@@ -67,7 +67,7 @@ def write_json(value: Mapping[str, object] | Sequence[object]) -> None:
 
 def say(message: str) -> None:
     """Talk: one line on stderr."""
-    _talk(f"{message}\n")
+    _talk(f"{_safe(message)}\n")
 
 
 def say_wrapped(message: str) -> None:
@@ -79,7 +79,7 @@ def say_wrapped(message: str) -> None:
 
 def warn(message: str) -> None:
     """Talk: one line on stderr that begins with ``kvboost: warning:``."""
-    _talk(f"kvboost: warning: {message}\n")
+    _talk(f"kvboost: warning: {_safe(message)}\n")
 
 
 def fail(message: str, next_step: str | None, *, as_json: bool = False) -> None:
@@ -88,7 +88,7 @@ def fail(message: str, next_step: str | None, *, as_json: bool = False) -> None:
     if as_json:
         _talk(json.dumps({"error": fact, "next": next_step}) + "\n")
         return
-    _talk(f"kvboost: error: {fact}.\n" + (f"  next: {next_step}\n" if next_step else ""))
+    _talk(f"kvboost: error: {_safe(fact)}.\n" + (f"  next: {next_step}\n" if next_step else ""))
 
 
 def render_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, data: bool = False) -> None:
@@ -107,18 +107,21 @@ def render_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str
     _draw(table, data)
 
 
-def render_bar(segments: Sequence[tuple[str, float]], width: int = 60, *, data: bool = False) -> None:
-    """Print one horizontal bar, each segment's cells by its share, and a legend: colours on a terminal."""
+def render_bar(
+    segments: Sequence[tuple[str, float]], width: int = 60, *, marks: str = BAR_MARKS, data: bool = False
+) -> None:
+    """Print one horizontal bar, each segment's cells by its share, and a legend: colours on a terminal, else marks."""
     from rich.text import Text
 
     is_terminal = _stream(data).isatty()
+    is_coloured = is_terminal and terminal.draws_unicode() and not os.environ.get("NO_COLOR")
     if is_terminal:
         width = min(width, max(terminal.columns(_stream(data)) - 4, 8))
     cells = bar_cells([value for _, value in segments], width)
     bar, legend = Text("  "), Text(" ")
     for i, ((name, _), count) in enumerate(zip(segments, cells, strict=True)):
         style = BAR_STYLES[i % len(BAR_STYLES)]
-        mark = "\u2588" if is_terminal and terminal.draws_unicode() else BAR_MARKS[i % len(BAR_MARKS)]
+        mark = "\u2588" if is_coloured else marks[i % len(marks)]
         bar.append(mark * count, style=style)
         legend.append(f" {mark}", style=style).append(f" {name}")
     _draw(Text("\n").join([bar, legend]), data)
@@ -204,6 +207,10 @@ def _plain_progress(doing: str, done: str, describe: Describe[State]) -> Iterato
     yield show
     if latest is not None:
         say(f"{done}: {describe(latest, time.monotonic() - start_s)}")
+
+
+def _safe(message: str) -> str:
+    return terminal.without_controls(message) if sys.stderr.isatty() else message
 
 
 def _is_utf8() -> bool:

@@ -15,6 +15,9 @@ PHASE_NAMES = {
     "repair_s": "repair and tail",
     "first_token_s": "first token",
 }
+PHASE_MARKS = dict(zip(PHASE_NAMES, console.BAR_MARKS, strict=False))
+"""One mark for each phase in bars without colours, whichever phases there are."""
+
 MILLISECONDS = 1000.0
 LINE_CELLS = 12
 
@@ -34,7 +37,7 @@ def show_line(report: "AskReport") -> None:
     """One line: the time, its phases as a small bar, the tokens, the speed-up."""
     tokens = report.tokens
     cells = console.bar_cells([report.phases.get(phase, 0.0) for phase in PHASE_NAMES], LINE_CELLS)
-    bar = "".join(mark * count for mark, count in zip(console.BAR_MARKS, cells, strict=False))
+    bar = "".join(mark * count for mark, count in zip(PHASE_MARKS.values(), cells, strict=True))
     kinds = ("exact", "reused", "repaired", "prefilled")
     parts = ", ".join(f"{getattr(tokens, kind):,} {kind}" for kind in kinds if getattr(tokens, kind))
     console.say_wrapped(
@@ -53,7 +56,7 @@ def _show_phases(report: "AskReport") -> None:
     rows.append(("total", f"{report.ttft_s * MILLISECONDS:.1f}", "100%"))
     console.say("")
     console.render_table("time to first token", ("phase", "ms", "share"), rows)
-    console.render_bar(spent)
+    console.render_bar(spent, marks="".join(mark for phase, mark in PHASE_MARKS.items() if phase in report.phases))
 
 
 def _tokens_line(report: "AskReport") -> str:
