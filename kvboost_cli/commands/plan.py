@@ -97,14 +97,11 @@ def _check(paths: list[str], model: str | None, sizes: tuple[int | None, ...], b
 
 
 def _named_sizes(layers: int | None, kv_heads: int | None, head_dim: int | None) -> "Subject | None":
-    from ..model.architecture import Geometry
-    from ..model.cache_shape import CacheShape, KVLayer
-    from ..pipelines.capacity import Subject
+    from ..pipelines.capacity import subject_of_sizes
 
     if layers is None or kv_heads is None or head_dim is None:
         return None
-    shape = CacheShape((KVLayer(kv_heads, head_dim, head_dim),) * layers)
-    return Subject(None, shape, Geometry(layers, kv_heads, kv_heads, head_dim, head_dim, max_positions=0))
+    return subject_of_sizes(layers, kv_heads, head_dim)
 
 
 def _known_model(settings: "Settings") -> "Subject":

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..model.architecture import Geometry, read_geometry
-from ..model.cache_shape import CacheShape, read_cache_shape
+from ..model.cache_shape import CacheShape, KVLayer, read_cache_shape
 from ..model.errors import ModelUnsupported
 from .cost import RecordSizes
 from .errors import SettingRefused
@@ -81,9 +81,21 @@ def read_subject(name: str, config: Mapping[str, Any]) -> Subject:
     """A model by its config; raises ``ModelUnsupported`` only if not even its cache's size is known."""
     shape = read_cache_shape(config)
     try:
-        geometry = read_geometry(config)
+        return _subject(name, shape, read_geometry(config))
+    except ModelUnsupported as error:
+        return Subject(name, shape, None, str(error))
+
+
+def subject_of_sizes(layers: int, kv_heads: int, head_dim: int) -> Subject:
+    """A model that is not here: every layer keeps every token."""
+    shape = CacheShape((KVLayer(kv_heads, head_dim, head_dim),) * layers)
+    return _subject(None, shape, Geometry(layers, kv_heads, kv_heads, head_dim, head_dim, max_positions=0))
+
+
+def _subject(name: str | None, shape: CacheShape, geometry: Geometry) -> Subject:
+    try:
         make_recipe(None, None, geometry.key_dim)
-    except (ModelUnsupported, SettingRefused) as error:
+    except SettingRefused as error:
         return Subject(name, shape, None, str(error))
     return Subject(name, shape, geometry)
 

@@ -61,6 +61,9 @@ def test_a_model_that_cannot_be_stitched_has_a_cache_all_the_same(desk: Desk) ->
     assert (told["model"], told["context"], told["cache"][0]["bytes"]) == ("gpt2", 1024, 36 * 2**20)
     assert told["store"]["sizes"] == []
     assert told["store"]["refused"].endswith("not: gpt2")
+    odd = desk.facts("plan", "--layers", "1", "--kv-heads", "1", "--head-dim", "12")
+    assert odd["cache"][0]["bytes_per_token"] == 48
+    assert odd["store"]["refused"] == "no quantization group divides the model's head size: 12"
     shown = desk.run("plan", "--model", path)
     assert (shown.returncode, shown.stderr) == (0, "")
     assert "kvboost's store: not for this model; " in shown.stdout
