@@ -10,11 +10,13 @@ from __future__ import annotations
 import json
 import os
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, TextIO
 
+from . import terminal
 from .progress import Describe, IndexProgress, State, StepProgress, describe_progress, describe_steps
 
 if TYPE_CHECKING:
@@ -48,20 +50,36 @@ def write(text: str) -> None:
     sys.stdout.flush()
 
 
+def write_text(text: str) -> None:
+    """Data that may hold anything, such as an answer: on a terminal without what would drive it."""
+    write(terminal.without_controls(text) if sys.stdout.isatty() else text)
+
+
+def write_json_line(value: Mapping[str, object]) -> None:
+    """Data: one JSON object on a line of its own."""
+    write(json.dumps(value, ensure_ascii=not _is_utf8(), default=str) + "\n")
+
+
 def write_json(value: Mapping[str, object] | Sequence[object]) -> None:
     """Data: one JSON document on stdout; a path or other object as its string."""
-    is_utf8 = sys.stdout.encoding.lower().replace("-", "") == "utf8"
-    write(json.dumps(value, ensure_ascii=not is_utf8, indent=2, default=str) + "\n")
+    write(json.dumps(value, ensure_ascii=not _is_utf8(), indent=2, default=str) + "\n")
 
 
 def say(message: str) -> None:
     """Talk: one line on stderr."""
-    _talk(f"{message}\n")
+    _talk(f"{_safe(message)}\n")
+
+
+def say_wrapped(message: str) -> None:
+    """Talk: one line on stderr; on a terminal broken between words where it is too long."""
+    if sys.stderr.isatty():
+        message = textwrap.fill(message, max(terminal.columns(sys.stderr) - 1, 20), subsequent_indent="  ")
+    say(message)
 
 
 def warn(message: str) -> None:
     """Talk: one line on stderr that begins with ``kvboost: warning:``."""
-    _talk(f"kvboost: warning: {message}\n")
+    _talk(f"kvboost: warning: {_safe(message)}\n")
 
 
 def fail(message: str, next_step: str | None, *, as_json: bool = False) -> None:
@@ -70,7 +88,7 @@ def fail(message: str, next_step: str | None, *, as_json: bool = False) -> None:
     if as_json:
         _talk(json.dumps({"error": fact, "next": next_step}) + "\n")
         return
-    _talk(f"kvboost: error: {fact}.\n" + (f"  next: {next_step}\n" if next_step else ""))
+    _talk(f"kvboost: error: {_safe(fact)}.\n" + (f"  next: {next_step}\n" if next_step else ""))
 
 
 def render_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, data: bool = False) -> None:
@@ -79,7 +97,7 @@ def render_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str
     from rich.table import Table
     from rich.text import Text
 
-    shape = box.SIMPLE_HEAD if _stream(data).isatty() else None
+    shape = box.SIMPLE_HEAD if _stream(data).isatty() and terminal.draws_unicode() else None
     table = Table(title=title or None, title_justify="left", title_style="bold", box=shape, pad_edge=False)
     for i, column in enumerate(columns):
         is_numeric = all(row[i][:1].isdigit() or row[i] in ("", "-") for row in rows)
@@ -89,16 +107,21 @@ def render_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str
     _draw(table, data)
 
 
-def render_bar(segments: Sequence[tuple[str, float]], width: int = 60, *, data: bool = False) -> None:
-    """Print one horizontal bar, each segment's cells by its share, and a legend: colours on a terminal."""
+def render_bar(
+    segments: Sequence[tuple[str, float]], width: int = 60, *, marks: str = BAR_MARKS, data: bool = False
+) -> None:
+    """Print one horizontal bar, each segment's cells by its share, and a legend: colours on a terminal, else marks."""
     from rich.text import Text
 
-    cells = bar_cells([value for _, value in segments], width)
     is_terminal = _stream(data).isatty()
+    is_coloured = is_terminal and terminal.draws_unicode() and not os.environ.get("NO_COLOR")
+    if is_terminal:
+        width = min(width, max(terminal.columns(_stream(data)) - 4, 8))
+    cells = bar_cells([value for _, value in segments], width)
     bar, legend = Text("  "), Text(" ")
     for i, ((name, _), count) in enumerate(zip(segments, cells, strict=True)):
         style = BAR_STYLES[i % len(BAR_STYLES)]
-        mark = "\u2588" if is_terminal else BAR_MARKS[i % len(BAR_MARKS)]
+        mark = "\u2588" if is_coloured else marks[i % len(marks)]
         bar.append(mark * count, style=style)
         legend.append(f" {mark}", style=style).append(f" {name}")
     _draw(Text("\n").join([bar, legend]), data)
@@ -157,7 +180,8 @@ def _live_progress(
     from rich.progress import BarColumn, Progress, TextColumn
 
     start_s = time.monotonic()
-    columns = (TextColumn(doing), BarColumn(bar_width=24), TextColumn("{task.fields[facts]}"))
+    bar_column = (BarColumn(bar_width=24),) if terminal.draws_unicode() else ()
+    columns = (TextColumn(doing), *bar_column, TextColumn("{task.fields[facts]}"))
     with Progress(*columns, console=Console(stderr=True, highlight=False)) as bar:
         task = bar.add_task(doing, total=None, facts="")
 
@@ -183,6 +207,14 @@ def _plain_progress(doing: str, done: str, describe: Describe[State]) -> Iterato
     yield show
     if latest is not None:
         say(f"{done}: {describe(latest, time.monotonic() - start_s)}")
+
+
+def _safe(message: str) -> str:
+    return terminal.without_controls(message) if sys.stderr.isatty() else message
+
+
+def _is_utf8() -> bool:
+    return sys.stdout.encoding.lower().replace("-", "") == "utf8"
 
 
 def _stream(data: bool) -> TextIO:

@@ -1,5 +1,6 @@
 """The ``kvboost`` script: builds the typer app, runs a command, turns errors into a line and an exit code."""
 
+import os
 import sys
 from importlib import import_module
 from typing import Annotated, NoReturn
@@ -7,12 +8,21 @@ from typing import Annotated, NoReturn
 import typer
 
 from . import commands, console
-from .commands import failures
+from .commands import failures, pages
 
 PROGRAM = "kvboost"
+COMPLETE_VARIABLE = "_KVBOOST_COMPLETE"
+"""Set by the completion scripts of typer, which have its name from the program's."""
 
-# rich help would import rich for a plain page of text; completion would add two options to every page
-app = typer.Typer(rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False)
+
+class Program(pages.Section):
+    """The page of ``kvboost`` itself."""
+
+    panels = commands.GROUPS
+
+
+# rich help would import rich for a plain page of text
+app = typer.Typer(cls=Program, rich_markup_mode=None, pretty_exceptions_enable=False)
 for _name in commands.MODULES:
     import_module(f"{commands.__name__}.{_name}").register(app)
 
@@ -57,6 +67,8 @@ def _run(args: list[str]) -> int:
 
 def _invoke(args: list[str]) -> int:
     command = typer.main.get_command(app)
+    if COMPLETE_VARIABLE in os.environ:
+        command.main(prog_name=PROGRAM)  # the shell asks: typer answers it, and exits
     try:
         with command.make_context(PROGRAM, args) as context:
             command.invoke(context)

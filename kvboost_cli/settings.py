@@ -6,11 +6,14 @@ something to check.
 
 ::
 
-    SettingsError    a settings file cannot be read, or holds an unknown key or a bad value
+    SettingsError             a settings file cannot be read, or holds an unknown key or a bad value
+    +-- SettingsFileExists    a new one would replace another
 """
 
 from __future__ import annotations
 
+import difflib
+import json
 import os
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -22,15 +25,22 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 import platformdirs
 from annotated_types import Ge, Gt, Le
 
+from .setting_facts import SETTING_FACTS
+
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 PROJECT_FILE = "kvboost.toml"
 ENV_PREFIX = "KVBOOST_"
+DEBUG_VARIABLE = "KVBOOST_DEBUG"
 
 
 class SettingsError(Exception):
     """The settings are wrong; the message names the file, variable or flag, the key and the bad value."""
+
+
+class SettingsFileExists(SettingsError):
+    """There is a settings file already; the message names it."""
 
 
 class Bits(IntEnum):
@@ -60,6 +70,7 @@ class Settings:
     ratio: Annotated[float, Gt(0), Le(1)] | None = None
     system: str | None = None
     history: bool = True
+    report: Literal["full", "line", "none"] = "full"
     device: Literal["auto", "cuda", "mps", "cpu"] = "auto"
     dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
 
@@ -73,11 +84,15 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Values from one place. ``names`` maps a key to what the user wrote: ``KVBOOST_BITS``, ``--bits``."""
+    """Values from one place. ``names`` maps a key to what the user wrote: ``KVBOOST_BITS``, ``--bits``.
 
+    ``origin`` is ``flag``, ``environment``, ``project`` or ``user``; ``path`` that of a file.
+    """
+
+    origin: str
     names: Mapping[str, str]
     values: Mapping[str, object]
-    is_text: bool = False
+    path: Path | None = None
 
 
 def load_settings(flags: Mapping[str, object]) -> Settings:
@@ -86,7 +101,7 @@ def load_settings(flags: Mapping[str, object]) -> Settings:
     Raises ``SettingsError`` at the first fault.
     """
     settings = Settings()
-    for source in (*_file_sources(), _environment_source(), _flag_source(flags)):
+    for source in read_sources(flags):
         valid = _validate(source)
         settings = replace(settings, **{key: getattr(valid, key) for key in source.values})
     return settings
@@ -125,16 +140,36 @@ def user_log_dir() -> Path:
     return platformdirs.user_log_path("kvboost")
 
 
+def parse_bytes(name: str, text: str) -> int:
+    """The bytes that a size such as ``500MB`` or ``2GiB`` means; ``name`` is where it was written."""
+    from pydantic import ByteSize, TypeAdapter, ValidationError
+
+    try:
+        size = int(TypeAdapter(ByteSize).validate_python(text))
+    except ValidationError:
+        size = 0
+    if size < 1:
+        raise SettingsError(f"{name} should be a size such as 500MB or 2GiB: {text!r}")
+    return size
+
+
 def debug_wanted() -> bool:
     """Whether ``KVBOOST_DEBUG=1`` asks for the traceback of an internal error."""
-    return os.environ.get(f"{ENV_PREFIX}DEBUG", "") not in ("", "0")
+    return os.environ.get(DEBUG_VARIABLE, "") not in ("", "0")
+
+
+def read_sources(flags: Mapping[str, object]) -> Iterator[Source]:
+    """All that has values, the weakest first."""
+    yield from _file_sources()
+    yield _environment_source()
+    yield _flag_source(flags)
 
 
 def _file_sources() -> Iterator[Source]:
-    for path in (user_config_file(), find_project_file(Path.cwd())):
+    for origin, path in (("user", user_config_file()), ("project", find_project_file(Path.cwd()))):
         if path is not None and path.is_file():
             values = _read_toml(path)
-            yield Source({key: f"{path}: {key}" for key in values}, values)
+            yield Source(origin, {key: f"{path}: {key}" for key in values}, values, path)
 
 
 def _read_toml(path: Path) -> dict[str, object]:
@@ -157,12 +192,12 @@ def _anchor(key: str, value: object, folder: Path) -> object:
 def _environment_source() -> Source:
     names = {field.name: ENV_PREFIX + field.name.upper() for field in fields(Settings)}
     values = {key: os.environ[name] for key, name in names.items() if os.environ.get(name)}
-    return Source(names, values, is_text=True)
+    return Source("environment", names, values)
 
 
 def _flag_source(flags: Mapping[str, object]) -> Source:
     given = {key: value for key, value in flags.items() if value is not None}
-    return Source({key: "--" + key.replace("_", "-") for key in given}, given)
+    return Source("flag", {key: "--" + key.replace("_", "-") for key in given}, given)
 
 
 def _validate(source: Source) -> Settings:
@@ -172,16 +207,30 @@ def _validate(source: Source) -> Settings:
     from pydantic import TypeAdapter, ValidationError
 
     adapter = TypeAdapter(Settings)
-    check = adapter.validate_strings if source.is_text else adapter.validate_python
     try:
-        return check(dict(source.values))
+        if source.origin == "environment":
+            return adapter.validate_strings(dict(source.values))
+        if source.path is None:
+            return adapter.validate_python(dict(source.values))
+        # strictly as JSON: a file says what type it means, while Path and Bits still come from text and number
+        return adapter.validate_json(json.dumps(source.values, default=_no_setting), strict=True)
     except ValidationError as error:
         raise SettingsError(_describe(error.errors()[0], source)) from error
 
 
+def _no_setting(value: object) -> object:
+    """A date or time of TOML as what no setting accepts."""
+    return {"toml": str(value)}
+
+
 def _describe(fault: ErrorDetails, source: Source) -> str:
-    name = source.names[str(fault["loc"][0])]
+    key = str(fault["loc"][0])
     if fault["type"] == "unexpected_keyword_argument":
-        return f"there is no such setting: {name}"
-    reason = fault["msg"].removeprefix("Input ")
-    return f"{name} {reason[0].lower()}{reason[1:]}: {fault['input']!r}"
+        meant = difflib.get_close_matches(key, SETTING_FACTS, n=1)
+        suggestion = f" (did you mean {meant[0]}?)" if meant else ""
+        return f"there is no such setting{suggestion}: {source.names[key]}"
+    return f"{source.names[key]} should be {SETTING_FACTS[key].allowed}: {_shown(source.values[key])}"
+
+
+def _shown(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else repr(value)

@@ -31,7 +31,9 @@ from .errors import (
     UnknownFormat,
 )
 from .faults import Fault, FaultKind, Rules, Step
+from .footprint import file_bytes
 from .forgetting import Forgotten, asked_names, forget_documents
+from .header import header_bytes
 from .history import clear_asks, count_ask, list_asks
 from .importance import ChunkAttention
 from .keys import content_key, positional_key
@@ -55,6 +57,7 @@ __all__ = [
     "RecipeMismatch", "Rules", "Snapshot", "SnapshotInUse", "Step", "StoreBusy", "StoreClosed", "StoreDamaged",
     "StoreError", "StoreExists", "StoreFailed", "StoreFull", "StoreIdentity", "StoreNotFound", "StoreReadonly",
     "StoreStats", "StoreUnreadable", "UnknownFormat", "asked_names", "build_record", "check_store", "clear_asks",
-    "compact_store", "content_key", "count_ask", "drop_chains", "extent_of", "forget_documents", "list_asks",
-    "positional_key", "prune_orphans", "put_chain", "remove_documents", "repair_store", "shed_records",
+    "compact_store", "content_key", "count_ask", "drop_chains", "extent_of", "file_bytes", "forget_documents",
+    "header_bytes", "list_asks", "positional_key", "prune_orphans", "put_chain", "remove_documents", "repair_store",
+    "shed_records",
 ]  # fmt: skip

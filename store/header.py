@@ -72,8 +72,7 @@ class ChunkHeader:
     @property
     def total_bytes(self) -> int:
         """Bytes of the packed header and all layers together."""
-        fixed_bytes = _PREFIX.size + _BODY.size + len(self.kept_indices)
-        return fixed_bytes + 4 * self.num_tokens + 16 * self.num_layers + sum(self.layer_bytes)
+        return header_bytes(self.num_tokens, self.num_layers) + len(self.kept_indices) + sum(self.layer_bytes)
 
     def pack(self) -> bytes:
         """The header as bytes, as drawn at the top of this module."""
@@ -121,6 +120,11 @@ class ChunkHeader:
             positional=bool(flags & _POSITIONAL), rotated=bool(flags & _ROTATED), start=start,
             kept_indices=bytes(body[kept_at:]),
         )  # fmt: skip
+
+
+def header_bytes(num_tokens: int, num_layers: int) -> int:
+    """Bytes of a packed header without kept indices."""
+    return _PREFIX.size + _BODY.size + 4 * num_tokens + 16 * num_layers
 
 
 def _check_prefix(view: memoryview) -> tuple[int, int]:

@@ -76,7 +76,7 @@ def test_an_error_with_json_is_one_object_on_stderr(kvboost: Kvboost) -> None:
     assert (done.returncode, done.stdout) == (2, "")
     told = json.loads(done.stderr)
     assert told["error"] == "KVBOOST_BITS should be 4, 8 or 16: '3'"
-    assert "kvboost path" in told["next"]
+    assert "kvboost config path" in told["next"]
 
 
 def test_files_in_the_working_directory_do_not_replace_our_modules(kvboost: Kvboost, tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ def test_no_two_errors_share_a_name() -> None:
 
 def test_the_table_names_no_error_that_is_gone() -> None:
     known = {cls.__name__ for cls in our_errors()}
-    foreign = {"SettingsError", "KeyboardInterrupt", "MemoryError", "OutOfMemoryError", "OSError"}
+    foreign = {"SettingsError", "SettingsFileExists", "KeyboardInterrupt", "MemoryError", "OutOfMemoryError", "OSError"}
     assert set(FAILURES) <= known | foreign
 
 

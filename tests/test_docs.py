@@ -51,7 +51,7 @@ def walk(command: Any, name: str = "") -> Iterator[Command]:
 
 SECTIONS = [
     "index", "ask", "prewarm", "cron status", "history", "history clear", "stats", "doctor", "doctor --check", "export",
-    "import", "prune", "compact", "forget", *BENCH, "models", "path",
+    "import", "prune", "compact", "forget", *BENCH, "plan", "config show", "config path", "models", "path",
 ]  # fmt: skip
 COMMANDS = list(walk(typer.main.get_command(app)))
 
@@ -156,6 +156,9 @@ def printed(tmp_path_factory: pytest.TempPathFactory, default_model_dir: Path, s
         "bench ttft": ["bench", "ttft", "--sizes", "300", "--strategies", "none", "--repeats", "1", "--memory"],
         "bench kv-cache": ["bench", "kv-cache", "--sizes", "50", "--tokens", "3", "--repeats", "1"],
         "bench index": ["bench", "index", "--repeats", "1"],
+        "plan": ["plan", "notes", "--budget", "1GB"],
+        "config show": ["config", "show"],
+        "config path": ["config", "path"],
         "models": ["models", "list"],
         "path": ["path"],
     }

@@ -1,10 +1,36 @@
 """The commands, one module each: parse, call, print.
 
-A module ``NAME`` defines ``register(app)``, which adds its command or group to the typer app; ``MODULES``
-lists them in the order of ``kvboost --help``. A command imports what is heavy inside its function body.
+A module ``NAME`` defines ``register(app)``, which adds its command or group to the typer app; ``GROUPS`` lists them in
+the order of ``kvboost --help``. A command imports what is heavy inside its function body.
 """
 
-MODULES = (
-    "index", "ask", "prewarm", "cron", "history", "stats", "doctor", "prune", "compact", "forget", "export", "import",
-    "bench", "models", "path",
-)  # fmt: skip
+GROUPS = {
+    "Every day": (
+        "index",
+        "ask",
+        "prewarm",
+        "cron",
+        "history",
+        "stats",
+    ),
+    "Keeping the store in order": (
+        "doctor",
+        "prune",
+        "compact",
+        "forget",
+    ),
+    "Moving documents": (
+        "export",
+        "import",
+    ),
+    "Planning and measuring": (
+        "plan",
+        "bench",
+    ),
+    "Setting up": (
+        "models",
+        "config",
+        "path",
+    ),
+}
+MODULES = tuple(name for names in GROUPS.values() for name in names)

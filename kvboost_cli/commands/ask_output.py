@@ -1,4 +1,4 @@
-"""How an ask's report looks: one JSON object, or a table and a bar of the phases on stderr."""
+"""How an ask's report looks to people, on stderr: in full with a table and bars, or in one line."""
 
 from typing import TYPE_CHECKING
 
@@ -15,27 +15,48 @@ PHASE_NAMES = {
     "repair_s": "repair and tail",
     "first_token_s": "first token",
 }
+PHASE_MARKS = dict(zip(PHASE_NAMES, console.BAR_MARKS, strict=False))
+"""One mark for each phase in bars without colours, whichever phases there are."""
+
 MILLISECONDS = 1000.0
+LINE_CELLS = 12
 
 
-def show(report: "AskReport", *, as_json: bool, quiet: bool) -> None:
-    """Print the report: JSON to stdout, or for people to stderr unless ``quiet``."""
-    if as_json:
-        console.write_json(report.to_json())
-    elif not quiet:
-        _show_phases(report)
-        console.say(_tokens_line(report))
-        if report.verify is not None:
-            _show_verification(report, report.verify)
+def show_full(report: "AskReport") -> None:
+    """Everything: the phases as a table and a bar, where the tokens' KV came from, the speed-up."""
+    _show_phases(report)
+    console.say_wrapped(_tokens_line(report))
+    console.say_wrapped(_startup_line(report))
+    if report.verify is not None:
+        _show_verification(report, report.verify)
+    else:
+        console.say_wrapped(f"speed-up: {_estimate(report)}")
+
+
+def show_line(report: "AskReport") -> None:
+    """One line: the time, its phases as a small bar, the tokens, the speed-up."""
+    tokens = report.tokens
+    cells = console.bar_cells([report.phases.get(phase, 0.0) for phase in PHASE_NAMES], LINE_CELLS)
+    bar = "".join(mark * count for mark, count in zip(PHASE_MARKS.values(), cells, strict=True))
+    kinds = ("exact", "reused", "repaired", "prefilled")
+    parts = ", ".join(f"{getattr(tokens, kind):,} {kind}" for kind in kinds if getattr(tokens, kind))
+    console.say_wrapped(
+        f"first token in {report.ttft_s * MILLISECONDS:,.0f} ms [{bar}] of {tokens.prompt:,} tokens: {parts}; "
+        f"{_speed_up(report)}"
+    )
+
+
+def _spent(report: "AskReport") -> list[tuple[str, float]]:
+    return [(name, report.phases[phase]) for phase, name in PHASE_NAMES.items() if phase in report.phases]
 
 
 def _show_phases(report: "AskReport") -> None:
-    spent = [(name, report.phases[phase]) for phase, name in PHASE_NAMES.items() if phase in report.phases]
+    spent = _spent(report)
     rows = [(name, f"{seconds * MILLISECONDS:.1f}", f"{seconds / report.ttft_s:.0%}") for name, seconds in spent]
     rows.append(("total", f"{report.ttft_s * MILLISECONDS:.1f}", "100%"))
     console.say("")
     console.render_table("time to first token", ("phase", "ms", "share"), rows)
-    console.render_bar(spent)
+    console.render_bar(spent, marks="".join(mark for phase, mark in PHASE_MARKS.items() if phase in report.phases))
 
 
 def _tokens_line(report: "AskReport") -> str:
@@ -45,12 +66,27 @@ def _tokens_line(report: "AskReport") -> str:
         f"{tokens.repaired:,} repaired ({report.strategy}) + {tokens.prefilled:,} prefilled; "
         f"{tokens.generated:,} generated"
     )
-    if report.decode_tokens_per_s is not None:
-        line += f" at {report.decode_tokens_per_s:.1f}/s"
+    return line if report.decode_tokens_per_s is None else f"{line} at {report.decode_tokens_per_s:.1f}/s"
+
+
+def _startup_line(report: "AskReport") -> str:
     startup = f"before that: imports {report.import_s:.2f} s, model {report.model_load_s:.2f} s"
     if report.gate_s:
         startup += f", checking the model once {report.gate_s:.2f} s"
-    return f"{line}\n{startup}; {report.model} in {report.dtype} on {report.device}"
+    return f"{startup}; {report.model} in {report.dtype} on {report.device}"
+
+
+def _speed_up(report: "AskReport") -> str:
+    if report.verify is not None:
+        return f"{report.verify.speedup:.1f}x as fast as full prefill"
+    return _estimate(report)
+
+
+def _estimate(report: "AskReport") -> str:
+    if report.estimated_reference_s is None:
+        return "--verify tells the speed-up"
+    speedup = report.estimated_reference_s / report.ttft_s
+    return f"about {speedup:.1f}x as fast as full prefill, by an earlier --verify"
 
 
 def _show_verification(report: "AskReport", verify: "Verification") -> None:
@@ -61,7 +97,7 @@ def _show_verification(report: "AskReport", verify: "Verification") -> None:
     console.say("")
     console.say("against full prefill of the same tokens")
     console.render_table("", ("", "TTFT ms"), rows)
-    console.say(
+    console.say_wrapped(
         f"speed-up: {verify.speedup:.1f}x; KL {verify.kl_mean:.4f} nats/token (first token {verify.kl_first:.4f}), "
         f"same top token in {verify.top1_agreement:.1%} of steps, "
         f"first {verify.matched_prefix} answer tokens equal"

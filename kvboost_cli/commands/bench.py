@@ -9,6 +9,7 @@ import typer
 
 from . import bench_decode, bench_encode, bench_ttft, options
 from .bench_common import bench_model, index_stand_aloud
+from .pages import Page, Section
 
 if TYPE_CHECKING:
     from ..bench.prompts import QualityRequest
@@ -26,11 +27,11 @@ NOT_WITH_FROM = {
 
 def register(app: typer.Typer) -> None:
     """Add the group to ``app``."""
-    group = typer.Typer(help="Measure on your own documents.", rich_markup_mode=None)
-    group.command("quality")(quality)
-    group.command("ttft")(bench_ttft.ttft)
-    group.command("kv-cache")(bench_decode.kv_cache)
-    group.command("index")(bench_encode.index)
+    group = typer.Typer(help="Measure on your own documents.", rich_markup_mode=None, cls=Section)
+    group.command("quality", cls=Page)(quality)
+    group.command("ttft", cls=Page)(bench_ttft.ttft)
+    group.command("kv-cache", cls=Page)(bench_decode.kv_cache)
+    group.command("index", cls=Page)(bench_encode.index)
     app.add_typer(group, name="bench")
 
 

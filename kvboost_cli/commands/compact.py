@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from . import options
+from .pages import Page
 
 if TYPE_CHECKING:
     from store import ChunkStore
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the command to ``app``."""
-    app.command("compact")(compact)
+    app.command("compact", cls=Page)(compact)
 
 
 def compact(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from . import durations, options
+from .pages import Page, Section
 
 if TYPE_CHECKING:
     from ..scheduling.job import Job
@@ -26,11 +27,11 @@ Log = Annotated[str | None, typer.Option(metavar="FILE", help="The log; by defau
 
 def register(app: typer.Typer) -> None:
     """Add the group to ``app``."""
-    group = typer.Typer(help="Have prewarm run by itself.", rich_markup_mode=None)
-    group.command("print")(print_)
-    group.command("install")(install)
-    group.command("remove")(remove)
-    group.command("status")(status)
+    group = typer.Typer(help="Have prewarm run by itself.", rich_markup_mode=None, cls=Section)
+    group.command("print", cls=Page)(print_)
+    group.command("install", cls=Page)(install)
+    group.command("remove", cls=Page)(remove)
+    group.command("status", cls=Page)(status)
     app.add_typer(group, name="cron")
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from . import options
+from .pages import Page
 
 if TYPE_CHECKING:
     from .checkup import Check, Checkup
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the command to ``app``."""
-    app.command("doctor")(doctor)
+    app.command("doctor", cls=Page)(doctor)
 
 
 def doctor(

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
-from . import options
+from . import complete, options
+from .pages import Page
 
 if TYPE_CHECKING:
     from ..pipelines.transfers import ExportTally
@@ -22,13 +23,20 @@ STDOUT = "-"
 
 def register(app: typer.Typer) -> None:
     """Add the command to ``app``."""
-    app.command("export")(export)
+    app.command("export", cls=Page)(export)
 
 
 def export(
     file: Annotated[str, typer.Argument(metavar="FILE|-", help="The bundle to write; - is stdout.")],
     documents: Annotated[
-        list[str] | None, typer.Option("-d", "--doc", metavar="DOC", help="Only this document; repeatable.")
+        list[str] | None,
+        typer.Option(
+            "-d",
+            "--doc",
+            metavar="DOC",
+            help="Only this document; repeatable.",
+            autocompletion=complete.documents,
+        ),
     ] = None,
     store: options.Store = None,
     keep_paths: Annotated[

@@ -29,7 +29,10 @@ _RETRY = "run the same command again"
 
 FAILURES: Mapping[str, Failure] = {
     # settings
-    "SettingsError": Failure(2, "correct the flag, variable or file that it names; `kvboost path` lists the files"),
+    "SettingsError": Failure(
+        2, "correct the flag, variable or file that it names; `kvboost config path` lists the files"
+    ),
+    "SettingsFileExists": Failure(2, "edit it, or give --force to replace it"),
     # kvboost_cli.model
     "ModelNotFound": Failure(
         1, "run `kvboost models pull` for the default model, or give --model a directory or a hub id"

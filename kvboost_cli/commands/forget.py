@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from . import options
+from . import complete, options
+from .pages import Page
 
 if TYPE_CHECKING:
     from ..pipelines.compaction import CompactReport
@@ -13,11 +14,14 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the command to ``app``."""
-    app.command("forget")(forget)
+    app.command("forget", cls=Page)(forget)
 
 
 def forget(
-    documents: Annotated[list[str], typer.Argument(metavar="DOC...", help="Files, or ends of stored names.")],
+    documents: Annotated[
+        list[str],
+        typer.Argument(metavar="DOC...", help="Files, or ends of stored names.", autocompletion=complete.documents),
+    ],
     store: options.Store = None,
     compact: Annotated[bool, typer.Option("--compact", help="Compact at once, so that no byte of them stays.")] = False,
     no_wait: options.NoWait = False,

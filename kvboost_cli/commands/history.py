@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from . import options
+from .pages import Page, Section
 
 if TYPE_CHECKING:
     from store import AskEntry
@@ -20,9 +21,10 @@ def register(app: typer.Typer) -> None:
         help="Show past asks, which prewarm goes by, or clear them.",
         rich_markup_mode=None,
         invoke_without_command=True,
+        cls=Section,
     )
     group.callback()(history)
-    group.command("clear")(clear)
+    group.command("clear", cls=Page)(clear)
     app.add_typer(group, name="history")
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 import typer
 
 from . import options
+from .pages import Page
 
 if TYPE_CHECKING:
     from store import StoreIdentity
@@ -28,7 +29,7 @@ Flags = Mapping[str, object]
 
 def register(app: typer.Typer) -> None:
     """Add the command to ``app``."""
-    app.command("import")(import_)
+    app.command("import", cls=Page)(import_)
 
 
 def import_(

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from . import gating, options
+from .index_output import summary
+from .pages import Page
 
 if TYPE_CHECKING:
     from ..pipelines.indexing import IndexEvent, IndexRequest
@@ -19,12 +21,13 @@ if TYPE_CHECKING:
     from ..settings import Settings
 
 STDIN = "-"
-MAX_LISTED = 5
+DOCUMENTS, ENCODING = "Documents", "Encoding"
+"""Groups of options in the help."""
 
 
 def register(app: typer.Typer) -> None:
     """Add the command to ``app``."""
-    app.command("index")(index)
+    app.command("index", cls=Page)(index)
 
 
 def index(
@@ -34,10 +37,12 @@ def index(
     store: options.Store = None,
     model: options.Model = None,
     bits: Annotated[
-        int | None, typer.Option(metavar="4|8|16", help="Bits per stored number; 16 is unquantized.")
+        int | None,
+        typer.Option(metavar="4|8|16", help="Bits per stored number; 16 is unquantized.", rich_help_panel=ENCODING),
     ] = None,
     contexts: Annotated[
-        int | None, typer.Option(metavar="M", help="Contexts to average over; 0 encodes alone.")
+        int | None,
+        typer.Option(metavar="M", help="Contexts to average over; 0 encodes alone.", rich_help_panel=ENCODING),
     ] = None,
     exact: Annotated[
         bool | None,
@@ -45,15 +50,26 @@ def index(
             "--exact/--no-exact",
             help="Keep documents exact, too, as they are when asked alone or first: half as much index time again at "
             "2 contexts, and twice the bytes.",
+            rich_help_panel=ENCODING,
         ),
     ] = None,
-    glob: Annotated[list[str] | None, typer.Option(metavar="G", help="Only files that match; repeatable.")] = None,
-    exclude: Annotated[list[str] | None, typer.Option(metavar="G", help="Not these files; repeatable.")] = None,
-    files_from: Annotated[str | None, typer.Option(metavar="F|-", help="Read paths from a file, one per line.")] = None,
-    shard: Annotated[
-        str | None, typer.Option(metavar="K/N", help="Only the K-th of N shares of the documents.")
+    glob: Annotated[
+        list[str] | None,
+        typer.Option(metavar="G", help="Only files that match; repeatable.", rich_help_panel=DOCUMENTS),
     ] = None,
-    prune: Annotated[bool, typer.Option("--prune", help="Remove documents that are gone below PATH.")] = False,
+    exclude: Annotated[
+        list[str] | None, typer.Option(metavar="G", help="Not these files; repeatable.", rich_help_panel=DOCUMENTS)
+    ] = None,
+    files_from: Annotated[
+        str | None, typer.Option(metavar="F|-", help="Read paths from a file, one per line.", rich_help_panel=DOCUMENTS)
+    ] = None,
+    shard: Annotated[
+        str | None,
+        typer.Option(metavar="K/N", help="Only the K-th of N shares of the documents.", rich_help_panel=DOCUMENTS),
+    ] = None,
+    prune: Annotated[
+        bool, typer.Option("--prune", help="Remove documents that are gone below PATH.", rich_help_panel=DOCUMENTS)
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Tell what would be done; change nothing.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Read unchanged documents, too; accept new settings.")] = False,
     no_wait: options.NoWait = False,
@@ -143,10 +159,13 @@ def _run(settings: "Settings", request: "IndexRequest", *, quiet: bool, no_wait:
     with _opened(settings, request) as workspace, _locked(workspace, request, no_wait=no_wait):
         if not request.dry_run:
             remember_run(workspace.store, folders_of(request))
-        return follow(index_documents(workspace, request), workspace, started, quiet=quiet)
+        events = index_documents(workspace, request)
+        return follow(events, workspace, started, dry_run=request.dry_run, quiet=quiet)
 
 
-def follow(events: Iterable["IndexEvent"], workspace: "Workspace", started: float, *, quiet: bool) -> "IndexTally":
+def follow(
+    events: Iterable["IndexEvent"], workspace: "Workspace", started: float, *, dry_run: bool = False, quiet: bool
+) -> "IndexTally":
     """Count the events of a run that began at ``started``, by ``perf_counter``, and show how far it is."""
     from .. import console
     from ..documents import Skipped
@@ -163,8 +182,22 @@ def follow(events: Iterable["IndexEvent"], workspace: "Workspace", started: floa
                 console.warn(f"skipped, {event.reason}: {event.path}")
             if tally.num_planned:
                 show(_progress(tally))
-    tally.seconds = perf_counter() - started - (0.0 if gate is None else gate.check_s)
+        tally.seconds = perf_counter() - started - (0.0 if gate is None else gate.check_s)
+        _look_back_or_ahead(workspace, tally, dry_run=dry_run)
     return tally
+
+
+def _look_back_or_ahead(workspace: "Workspace", tally: "IndexTally", *, dry_run: bool) -> None:
+    """Keep how fast the run was, for estimates; or make one."""
+    from ..pipelines import outlook, speeds
+
+    if dry_run:
+        tally.outlook = outlook.foresee(workspace, tally.cost)
+    elif work := speeds.index_work(tally.tokens_encoded, tally.tokens_exact, workspace.recipe.contexts):
+        handle = workspace.handle
+        startup_s = handle.import_s + handle.load_s
+        sample = speeds.make_sample(speeds.INDEXING, str(handle.device), work, tally.seconds - startup_s, startup_s)
+        speeds.record_speed(workspace.store, sample)
 
 
 def _opened(settings: "Settings", request: "IndexRequest") -> AbstractContextManager["Workspace"]:
@@ -198,29 +231,6 @@ def _print(tally: "IndexTally", *, as_json: bool, quiet: bool, dry_run: bool) ->
     if as_json and (found_any or tally.skipped or tally.num_elsewhere):
         console.write_json(tally.to_json())
     elif not quiet and (found_any or tally.skipped or tally.num_elsewhere):
-        console.write(_summary(tally, dry_run=dry_run))
+        console.write(summary(tally, dry_run=dry_run))
     if not found_any and not tally.num_elsewhere:
         raise NoDocuments("no document was found under the given paths")
-
-
-def _summary(tally: "IndexTally", *, dry_run: bool) -> str:
-    """One line for each thing that happened, or in a dry run would happen."""
-    changes = ", ".join(f"{count:,} {change}" for change, count in tally.changes.items() if count)
-    lines = [f"documents: {changes or 'none'}, {len(tally.skipped):,} skipped"]
-    if tally.num_elsewhere:
-        lines.append(f"in other shards: {tally.num_elsewhere:,} documents")
-    lines.append(f"chunks: {tally.num_new_chunks:,} new, {tally.num_reused_chunks:,} already stored")
-    if dry_run:
-        lines.append(f"dry run: {tally.num_missing_tokens:,} tokens would be encoded; nothing was written")
-    elif tally.tokens_encoded:
-        speed = tally.tokens_encoded / tally.seconds
-        lines.append(f"encoded: {tally.tokens_encoded:,} tokens in {tally.seconds:.1f} s ({speed:,.0f} tokens/s)")
-    if tally.tokens_exact:
-        lines.append(f"exact behind the preamble: {tally.tokens_exact:,} tokens")
-    if tally.bytes_written:
-        lines.append(f"written: {tally.bytes_written / 1e6:,.1f} MB")
-    passed_over = [skip for skip in tally.skipped if not skip.failed]
-    lines.extend(f"passed over, {skip.reason}: {skip.path}" for skip in passed_over[:MAX_LISTED])
-    if len(passed_over) > MAX_LISTED:
-        lines.append(f"passed over: {len(passed_over) - MAX_LISTED:,} more; --json lists them all")
-    return "\n".join(lines) + "\n"

@@ -4,14 +4,16 @@ from typing import Annotated
 
 import typer
 
+from .pages import Page, Section
+
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 def register(app: typer.Typer) -> None:
     """Add the group to ``app``."""
-    group = typer.Typer(help="Fetch and list models.", rich_markup_mode=None)
-    group.command("pull")(pull)
-    group.command("list")(list_)
+    group = typer.Typer(help="Fetch and list models.", rich_markup_mode=None, cls=Section)
+    group.command("pull", cls=Page)(pull)
+    group.command("list", cls=Page)(list_)
     app.add_typer(group, name="models")
 
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from . import complete
+
 if TYPE_CHECKING:
     from store import ChunkStore
 
@@ -14,12 +16,33 @@ if TYPE_CHECKING:
     from ..pipelines.workspace import Workspace
     from ..settings import Settings
 
-Store = Annotated[str | None, typer.Option(metavar="DIR", help="The store's directory.")]
-Model = Annotated[str | None, typer.Option(metavar="M", help="A directory, a catalog name or a hub id.")]
-Device = Annotated[str | None, typer.Option(metavar="auto|cuda|mps|cpu", help="Where to compute.")]
-Dtype = Annotated[str | None, typer.Option(metavar="auto|bfloat16|float16|float32", help="What to compute in.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
-Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No progress and no report.")]
+PLACE, OUTPUT = "Store and model", "Output"
+"""Groups of options in the help of a command that has many."""
+
+Store = Annotated[str | None, typer.Option(metavar="DIR", help="The store's directory.", rich_help_panel=PLACE)]
+Model = Annotated[
+    str | None, typer.Option(metavar="M", help="A directory, a catalog name or a hub id.", rich_help_panel=PLACE)
+]
+Device = Annotated[
+    str | None,
+    typer.Option(
+        metavar="auto|cuda|mps|cpu",
+        help="Where to compute.",
+        rich_help_panel=PLACE,
+        autocompletion=complete.choices("auto", "cuda", "mps", "cpu"),
+    ),
+]
+Dtype = Annotated[
+    str | None,
+    typer.Option(
+        metavar="auto|bfloat16|float16|float32",
+        help="What to compute in.",
+        rich_help_panel=PLACE,
+        autocompletion=complete.choices("auto", "bfloat16", "float16", "float32"),
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.", rich_help_panel=OUTPUT)]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No progress and no report.", rich_help_panel=OUTPUT)]
 NoWait = Annotated[bool, typer.Option("--no-wait", help="Do not wait for another kvboost; exit with 75.")]
 
 

@@ -4,10 +4,12 @@ from typing import Annotated
 
 import typer
 
+from .pages import Page
+
 
 def register(app: typer.Typer) -> None:
     """Add the command to ``app``."""
-    app.command("path")(path)
+    app.command("path", cls=Page)(path)
 
 
 def path(

@@ -11,6 +11,7 @@ import typer
 
 from . import durations, options, prewarm_output
 from .index import follow
+from .pages import Page
 
 if TYPE_CHECKING:
     from store import ChunkStore
@@ -41,7 +42,7 @@ class Wanted:
 
 def register(app: typer.Typer) -> None:
     """Add the command to ``app``."""
-    app.command("prewarm")(prewarm)
+    app.command("prewarm", cls=Page)(prewarm)
 
 
 def prewarm(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from . import options
+from .pages import Page
 
 if TYPE_CHECKING:
     from store import ChunkStore
@@ -19,7 +20,7 @@ MAX_LISTED = 5
 
 def register(app: typer.Typer) -> None:
     """Add the command to ``app``."""
-    app.command("prune")(prune)
+    app.command("prune", cls=Page)(prune)
 
 
 def prune(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from . import options
+from .pages import Page
 
 if TYPE_CHECKING:
     from store import ChunkStore, StoreStats
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the command to ``app``."""
-    app.command("stats")(stats)
+    app.command("stats", cls=Page)(stats)
 
 
 def stats(store: options.Store = None, as_json: options.AsJson = False) -> None:

@@ -184,6 +184,10 @@ def find_stored_name(snapshot: Snapshot, name: str) -> str:
 
 
 def _suggestion(name: str, names: Sequence[str]) -> str:
-    short = {os.path.basename(stored): stored for stored in names}
-    close = difflib.get_close_matches(os.path.basename(name), short, n=1)
-    return f" (did you mean {close[0]}?)" if close else ""
+    """The stored name nearest to what was written, whatever its case, with or without its ending."""
+    short: dict[str, str] = {}
+    for base in map(os.path.basename, names):
+        short[os.path.splitext(base)[0].casefold()] = base
+        short[base.casefold()] = base
+    close = difflib.get_close_matches(os.path.basename(name).casefold(), short, n=1)
+    return f" (did you mean {short[close[0]]}?)" if close else ""

@@ -15,6 +15,7 @@ from .prepare import PreparedDocument
 from .records import positional_record
 from .repairing import default_ratio, effective_name
 from .report import AskReport, DocumentReport, Verification, count_tokens
+from .speeds import PREFILL, estimate_prefill_s, make_sample, read_speeds, record_speed
 from .verify import compute_reference, measure_divergence, summarize
 from .workspace import Workspace
 from .writer import DocumentWriter, Encoded, Indexed
@@ -38,7 +39,12 @@ def make_report(
         import_s=handle.import_s, model_load_s=handle.load_s, decode_tokens_per_s=_decode_rate(answer),
         strategy=strategy, ratio=default_ratio(strategy) if request.ratio is None else request.ratio,
         verify=verification, gate_s=gate_s,
+        estimated_reference_s=None if verification else _estimate_reference_s(workspace, stitched),
     )  # fmt: skip
+
+
+def _estimate_reference_s(workspace: Workspace, stitched: Stitched) -> float | None:
+    return estimate_prefill_s(read_speeds(workspace.store), stitched.plan.num_tokens)
 
 
 def _decode_rate(answer: Answer) -> float | None:
@@ -132,6 +138,13 @@ def chunk_attention(stitched: Stitched) -> dict[bytes, float]:
         seen = float(mass[placed.start : placed.start + placed.num_tokens].sum())
         attention[chunk.key] = attention.get(chunk.key, 0.0) + seen
     return attention
+
+
+def record_reference(workspace: Workspace, report: AskReport) -> None:
+    """Keep how fast full prefill was, if it was measured, for the estimates of later asks."""
+    if report.verify is not None:
+        sample = make_sample(PREFILL, report.device, report.tokens.prompt, report.verify.reference_ttft_s)
+        record_speed(workspace.store, sample)
 
 
 def record_ask(workspace: Workspace, report: AskReport, stitched: Stitched) -> None:

@@ -25,10 +25,11 @@ from ..documents import (
 from .hidden import name_digest
 from .pooling import pool_documents
 from .prepare import document_title, prepare_document
+from .preview import DocumentPreview
 from .pruning import is_gone
 from .shards import Shard, shard_title
 from .workspace import Workspace
-from .writer import DocumentPreview, DocumentWriter, Encoded, Indexed
+from .writer import DocumentWriter, Encoded, Indexed
 
 
 @dataclass(frozen=True)
@@ -119,9 +120,7 @@ def _compare(
         if isinstance(item, SourceFile) and not request.force:
             entry = _unchanged_entry(workspace, item)
             if entry is not None:
-                yield Indexed(
-                    entry.name, "unchanged", item.size_bytes, was_read=False, num_reused_chunks=len(entry.chunk_keys)
-                )
+                yield _unchanged(entry, item.size_bytes, was_read=False)
                 continue
         yield item
 
@@ -173,6 +172,11 @@ def _unchanged_entry(workspace: Workspace, source: SourceFile) -> DocumentEntry 
         if entry is None or not is_current(workspace, entry, source.size_bytes, source.mtime_ns):
             return None
         return entry if _is_whole(workspace, snapshot, entry) else None
+
+
+def _unchanged(entry: DocumentEntry, size_bytes: int, *, was_read: bool) -> Indexed:
+    num_chunks, tokens = len(entry.chunk_keys), entry.num_tokens
+    return Indexed(entry.name, "unchanged", size_bytes, was_read, tokens, num_reused_chunks=num_chunks)
 
 
 def _touched_entry(workspace: Workspace, document: Document) -> DocumentEntry | None:
@@ -227,7 +231,7 @@ def _index_pending(
         if touched is not None:
             if not request.dry_run:
                 workspace.store.touch_document(touched)
-            yield Indexed(touched.name, "unchanged", document.size_bytes, num_reused_chunks=len(touched.chunk_keys))
+            yield _unchanged(touched, document.size_bytes, was_read=True)
             continue
         yield from writer.add(prepare_document(document, workspace.handle.codec, workspace.keys))
     yield from writer.flush()

@@ -48,7 +48,10 @@ class Verification:
 
 @dataclass(frozen=True)
 class AskReport:
-    """Everything that ``ask --json`` tells; times in seconds."""
+    """Everything that ``ask --json`` tells; times in seconds.
+
+    ``estimated_reference_s`` is what full prefill would take, if an earlier ask has measured it (see ``speeds``).
+    """
 
     answer: str
     finish_reason: str
@@ -65,11 +68,21 @@ class AskReport:
     ratio: float | None
     verify: Verification | None
     gate_s: float = 0.0
+    estimated_reference_s: float | None = None
 
     @property
     def ttft_s(self) -> float:
         """Time to first token: the sum of its phases."""
         return sum(self.phases.values())
+
+    @property
+    def _estimate(self) -> dict[str, float] | None:
+        if self.estimated_reference_s is None:
+            return None
+        return {
+            "reference_ttft_s": self.estimated_reference_s,
+            "speedup": self.estimated_reference_s / self.ttft_s,
+        }
 
     def to_json(self) -> dict[str, object]:
         """The object of ``ask --json``."""
@@ -85,6 +98,7 @@ class AskReport:
             "startup": {"import_s": self.import_s, "model_load_s": self.model_load_s, "gate_s": self.gate_s},
             "decode": {"tokens_per_s": self.decode_tokens_per_s},
             "repair": {"strategy": self.strategy, "ratio": self.ratio},
+            "estimate": self._estimate,
             "verify": None if self.verify is None else asdict(self.verify),
         }
 

@@ -3,13 +3,15 @@
 from dataclasses import dataclass, field
 
 from ..documents import Skipped
+from .cost import Cost
 from .indexing import IndexEvent, InOtherShard, Planned, Removed
+from .outlook import Outlook
 from .writer import Encoded, Indexed
 
 
 @dataclass
 class IndexTally:
-    """Sums over index events; ``seconds`` is set by the caller, whose clock it is."""
+    """Sums over index events; ``seconds`` is set by the caller, whose clock it is, and the ``outlook`` of a dry run."""
 
     changes: dict[str, int] = field(default_factory=lambda: {"added": 0, "updated": 0, "unchanged": 0, "removed": 0})
     skipped: list[Skipped] = field(default_factory=list)
@@ -24,7 +26,9 @@ class IndexTally:
     tokens_encoded: int = 0
     tokens_exact: int = 0
     bytes_written: int = 0
+    cost: Cost = field(default_factory=Cost)
     seconds: float = 0.0
+    outlook: Outlook | None = None
 
     def add(self, event: IndexEvent) -> None:
         """Count one event."""
@@ -51,6 +55,7 @@ class IndexTally:
         self.num_reused_chunks += event.num_reused_chunks
         self.num_missing_tokens += event.num_missing_tokens
         self.bytes_written += event.bytes_written
+        self.cost = self.cost.plus(event.cost)
         if event.was_read:
             self.num_done += 1
             self.bytes_done += event.size_bytes
@@ -76,4 +81,5 @@ class IndexTally:
             "seconds": self.seconds,
             "tokens_per_s": self.tokens_encoded / self.seconds if self.seconds else 0.0,
             "bytes_written": self.bytes_written,
+            "planned": None if self.outlook is None else self.outlook.to_json(),
         }

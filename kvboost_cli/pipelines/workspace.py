@@ -1,6 +1,6 @@
 """What both flows work with: an open store, its search index, the model that made it, and the recipe."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -151,6 +151,15 @@ def open_store(store_dir: Path, *, readonly: bool = False) -> ChunkStore:
         with suppress(StoreReadonly):
             return ChunkStore.open(store_dir)
     return ChunkStore.open(store_dir, readonly=True)
+
+
+def stored_facts(store_dir: Path) -> Mapping[str, int | str]:
+    """What a store tells of its model and recipe; nothing where there is no store."""
+    try:
+        with ChunkStore.open(store_dir, readonly=True) as store:
+            return store.identity.recipe_text
+    except StoreNotFound:
+        return {}
 
 
 def _create(request: WorkspaceRequest, make_handle: MakeHandle) -> tuple[ChunkStore, ModelHandle, Recipe]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from store import ChunkHeader, ChunkRecord, DocumentEntry, MissingChunk, Snapshot
 
+from .cost import Cost
 from .prepare import ChainLink, PreparedDocument
 from .workspace import Workspace
 
@@ -18,17 +19,20 @@ if TYPE_CHECKING:
 class Indexed:
     """One document is done. ``change`` is added, updated or unchanged; ``was_read`` is false if its facts sufficed.
 
-    Chunks and tokens are those of content; positional records count among the bytes alone.
+    Chunks and missing tokens are those of content; positional records count among the bytes alone. ``cost`` is what a
+    preview expects.
     """
 
     name: str
     change: str
     size_bytes: int
     was_read: bool = True
+    num_tokens: int = 0
     num_new_chunks: int = 0
     num_reused_chunks: int = 0
     num_missing_tokens: int = 0
     bytes_written: int = 0
+    cost: Cost | None = None
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,7 @@ class Encoded:
 
 
 @dataclass(frozen=True)
-class _Waiting:
+class Waiting:
     """A prepared document with its chain, and the content keys and links' keys that have no KV yet."""
 
     prepared: PreparedDocument
@@ -51,7 +55,7 @@ class _Waiting:
     chain: tuple[ChainLink, ...]
     missing_links: frozenset[bytes]
 
-    def lacking_only(self, key: bytes) -> "_Waiting":
+    def lacking_only(self, key: bytes) -> "Waiting":
         """The same, with one key of either kind missing."""
         keys = frozenset({key})
         links = frozenset(link.key for link in self.chain)
@@ -59,6 +63,7 @@ class _Waiting:
 
     @property
     def num_missing_tokens(self) -> int:
+        """Tokens of the missing chunks."""
         sizes = {key: len(run) for key, run in zip(self.prepared.keys, self.prepared.runs, strict=True)}
         return sum(sizes[key] for key in self.missing)
 
@@ -85,7 +90,7 @@ class DocumentWriter:
     ) -> None:
         """``pool_documents`` gives a new store its fillers; ``verify`` looks for damage in stored records."""
         self._workspace, self._pool_documents, self._verify = workspace, pool_documents, verify
-        self._waiting: list[_Waiting] = []
+        self._waiting: list[Waiting] = []
         self._encoder: Encoder | None = None
 
     def add(self, prepared: PreparedDocument, damaged: frozenset[bytes] = frozenset()) -> Iterator[Indexed | Encoded]:
@@ -107,7 +112,7 @@ class DocumentWriter:
         for item in waiting:
             yield from self._store(item, records)
 
-    def _encode(self, waiting: Sequence[_Waiting], records: dict[bytes, ChunkRecord]) -> Iterator[Encoded]:
+    def _encode(self, waiting: Sequence[Waiting], records: dict[bytes, ChunkRecord]) -> Iterator[Encoded]:
         """Add the records of all missing chunks and links to ``records``."""
         if not any(item.missing or item.missing_links for item in waiting):
             return
@@ -129,12 +134,12 @@ class DocumentWriter:
                 self._workspace.store.put_position(preamble)
         return self._encoder
 
-    def _store(self, item: _Waiting, records: dict[bytes, ChunkRecord]) -> Iterator[Indexed | Encoded]:
+    def _store(self, item: Waiting, records: dict[bytes, ChunkRecord]) -> Iterator[Indexed | Encoded]:
         document = item.prepared.document
-        indexed = _describe(self._workspace, item)
+        indexed = describe(self._workspace, item)
         # the search index first: a document in the store can then always be found
         self._workspace.search.replace_document(document.name, document.content_hash, item.prepared.chunk_texts)
-        entry = _entry(item, self._workspace.recipe.digest.hex())
+        entry = make_entry(item, self._workspace.recipe.digest.hex(), [link.key for link in item.chain])
         missing = item.missing | item.missing_links
         while True:
             try:
@@ -146,21 +151,6 @@ class DocumentWriter:
         yield replace(indexed, bytes_written=num_bytes)
 
 
-class DocumentPreview:
-    """Tells what ``DocumentWriter`` would do about chunks, without a model and without writing."""
-
-    def __init__(self, workspace: Workspace) -> None:
-        self._workspace = workspace
-
-    def add(self, prepared: PreparedDocument) -> Iterator[Indexed]:
-        """The event that storing the document would give."""
-        yield _describe(self._workspace, _wait(self._workspace, prepared, (), frozenset(), verify=False))
-
-    def flush(self) -> Iterator[Indexed]:
-        """Nothing waits."""
-        return iter(())
-
-
 def _wait(
     workspace: Workspace,
     prepared: PreparedDocument,
@@ -168,7 +158,7 @@ def _wait(
     damaged: frozenset[bytes],
     *,
     verify: bool,
-) -> _Waiting:
+) -> Waiting:
     keys, links = frozenset(prepared.keys), frozenset(link.key for link in chain)
     with workspace.store.snapshot() as snapshot:
         missing = frozenset(snapshot.missing(prepared.keys)) | (damaged & keys)
@@ -176,7 +166,7 @@ def _wait(
         if verify:
             missing |= _unsound(snapshot, keys - missing, snapshot.header)
             missing_links |= _unsound(snapshot, links - missing_links, snapshot.position_header)
-    return _Waiting(prepared, missing, chain, missing_links)
+    return Waiting(prepared, missing, chain, missing_links)
 
 
 def _unsound(
@@ -187,7 +177,14 @@ def _unsound(
     return frozenset(key for key, header in headers.items() if header is None or not snapshot.verify(key, header))
 
 
-def _describe(workspace: Workspace, item: _Waiting) -> Indexed:
+def find_missing(workspace: Workspace, keys: Sequence[bytes]) -> frozenset[bytes]:
+    """The content keys that have no record yet."""
+    with workspace.store.snapshot() as snapshot:
+        return frozenset(snapshot.missing(keys))
+
+
+def describe(workspace: Workspace, item: Waiting, cost: Cost | None = None) -> Indexed:
+    """The event of a document that is stored, or with a ``cost`` would be."""
     document = item.prepared.document
     with workspace.store.snapshot() as snapshot:
         previous = snapshot.document(document.name)
@@ -195,13 +192,16 @@ def _describe(workspace: Workspace, item: _Waiting) -> Indexed:
         document.name,
         _change(previous, document.content_hash, workspace.recipe.digest.hex()),
         document.size_bytes,
+        num_tokens=item.prepared.num_tokens,
         num_new_chunks=len(item.missing),
         num_reused_chunks=len(item.prepared.chunks) - len(item.missing),
         num_missing_tokens=item.num_missing_tokens,
+        cost=cost,
     )
 
 
-def _entry(item: _Waiting, recipe: str) -> DocumentEntry:
+def make_entry(item: Waiting, recipe: str, position_keys: Sequence[bytes]) -> DocumentEntry:
+    """The entry of a document whose records are all there."""
     prepared, document = item.prepared, item.prepared.document
     return DocumentEntry(
         name=document.name,
@@ -214,7 +214,7 @@ def _entry(item: _Waiting, recipe: str) -> DocumentEntry:
         num_tokens=prepared.num_tokens,
         chunk_keys=prepared.keys,
         indexed_at=time.time(),
-        position_keys=tuple(link.key for link in item.chain),
+        position_keys=tuple(position_keys),
     )
 
 

@@ -22,6 +22,7 @@ ASK: dict[str, Any] = {
     "startup": dict.fromkeys(("import_s", "model_load_s", "gate_s"), float),
     "decode": {"tokens_per_s": (float, type(None))},
     "repair": {"strategy": str, "ratio": (float, type(None))},
+    "estimate": type(None),
     "verify": type(None),
 }  # fmt: skip
 VERIFY = {

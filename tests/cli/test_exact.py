@@ -59,7 +59,7 @@ def test_exact_is_a_setting_of_the_environment_too(bare_desk: Desk) -> None:
     assert desk.facts("index", desk.docs / "access.md")["tokens_exact"] == 0
     assert asked(desk.facts("ask", QUESTION, "-d", "access.md")) == [("access.md", "content")]
     wrong = bare_desk.with_env(KVBOOST_EXACT="perhaps")
-    assert_refused(wrong.run("index", desk.docs), 2, "KVBOOST_EXACT should be a valid boolean")
+    assert_refused(wrong.run("index", desk.docs), 2, "KVBOOST_EXACT should be true or false")
 
 
 def test_the_order_by_score_puts_the_best_document_first_though_it_was_named_last(desk: Desk) -> None:

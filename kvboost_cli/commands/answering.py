@@ -1,0 +1,147 @@
+"""Answering questions one after another with one loaded model: stream, report, keep."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from .. import console
+from . import ask_output, failures, gating
+
+if TYPE_CHECKING:
+    from ..pipelines.asking import Answer, AskRequest
+    from ..pipelines.report import AskReport
+    from ..pipelines.workspace import Workspace
+
+INTERRUPTED = "interrupted"
+
+Show = Callable[["AskRequest", "AskReport"], None]
+
+
+@dataclass(frozen=True)
+class Answering:
+    """What all questions of a run share. ``show`` prints a report; ``streams`` is False where the answer waits for it.
+
+    ``quiet`` says nothing but warnings; without ``history`` an ask is only counted.
+    """
+
+    workspace: "Workspace"
+    gate: gating.Gate
+    verify: bool
+    streams: bool
+    quiet: bool
+    show: Show
+    history: bool
+
+
+def answer_one(run: Answering, request: "AskRequest") -> None:
+    """Answer, report, and keep what had to be computed.
+
+    Ctrl-C ends the answer: what there is of it is reported, nothing more is done, and ``KeyboardInterrupt`` goes on.
+    """
+    from ..pipelines import finishing
+    from ..pipelines.asking import start_answer
+
+    answer = start_answer(run.workspace, request)
+    for reason in answer.passed_over:
+        console.warn(f"passed over, {reason}")
+    is_whole = _decode(run, answer)
+    verification = finishing.verify_answer(run.workspace, answer) if run.verify and is_whole else None
+    report = finishing.make_report(run.workspace, request, answer, verification, gate_s=run.gate.check_s)
+    run.show(request, report if is_whole else replace(report, finish_reason=INTERRUPTED))
+    if not is_whole:
+        raise KeyboardInterrupt
+    if not run.gate.full_prefill:
+        _keep(run, answer, report)
+
+
+def answer_all(run: Answering, requests: "Sequence[AskRequest]", *, as_json: bool) -> int:
+    """Answer each; the number of those that failed, each told where it happened. Ctrl-C ends them all."""
+    num_failed = 0
+    for number, request in enumerate(requests, 1):
+        if not run.quiet:
+            console.say(f"[{number}/{len(requests)}] {request.question}")
+        try:
+            answer_one(run, request)
+        except (BrokenPipeError, KeyboardInterrupt):
+            raise
+        except Exception as error:
+            if failures.find_failure(error) is None:
+                raise
+            num_failed += 1
+            _tell_failure(request.question, error, as_json=as_json)
+        if run.streams and number < len(requests):
+            console.write("\n")
+    return num_failed
+
+
+def _tell_failure(question: str, error: Exception, *, as_json: bool) -> None:
+    fact, next_step = failures.describe(error)
+    if as_json:
+        console.write_json_line({"question": question, "error": fact, "next": next_step})
+    console.fail(fact, next_step, as_json=as_json)
+
+
+def _decode(run: Answering, answer: "Answer") -> bool:
+    """Decode to the end, or until Ctrl-C; whether it was to the end. A stream's text goes to stdout as it comes."""
+    handle = run.workspace.handle
+    try:
+        if run.streams:
+            for piece in handle.codec.stream_text(answer.tokens(handle.loaded)):
+                console.write_text(piece)
+        else:
+            answer.drain(handle.loaded)
+    except KeyboardInterrupt:
+        _end_line(run)
+        return False
+    _end_line(run)
+    return True
+
+
+def _end_line(run: Answering) -> None:
+    if run.streams:
+        console.write("\n")
+
+
+def _keep(run: Answering, answer: "Answer", report: "AskReport") -> None:
+    """Store what had to be computed, unless the store cannot be written."""
+    from ..documents import Skipped
+    from ..pipelines import finishing
+
+    workspace, damaged = run.workspace, answer.stitched.damaged
+    if workspace.store.readonly:
+        console.warn(f"the store is read-only, so nothing was kept: {workspace.store.path}")
+        return
+    if damaged:
+        console.warn(f"stored records were damaged and have not been used: {len(damaged)}")
+    was_read = any(document.prepared is not None for document in answer.stitched.prompt.documents)
+    if not run.quiet and (was_read or damaged):
+        console.say("keeping what was computed, so that the next ask finds it")
+    for event in finishing.write_back(workspace, answer.stitched):
+        if isinstance(event, Skipped):
+            console.warn(f"{event.reason}: {event.path}")
+    finishing.record_reference(workspace, report)
+    if run.history:
+        finishing.record_ask(workspace, report, answer.stitched)
+    else:
+        finishing.record_figures(workspace, report)
+
+
+def _show_nothing(_report: "AskReport") -> None:
+    """For ``--report none``."""
+
+
+SHOWN: "Mapping[str, Callable[[AskReport], None]]" = {
+    "full": ask_output.show_full,
+    "line": ask_output.show_line,
+    "none": _show_nothing,
+}
+
+
+def choose_show(mode: str, *, as_json: bool, is_one_of_many: bool) -> Show:
+    """How reports are printed: JSON on stdout, a line for each of many questions; else for people, as ``mode`` says."""
+    if as_json and is_one_of_many:
+        return lambda request, report: console.write_json_line({"question": request.question, **report.to_json()})
+    if as_json:
+        return lambda _request, report: console.write_json(report.to_json())
+    show = SHOWN[mode]
+    return lambda _request, report: show(report)
