@@ -40,8 +40,7 @@ class DocumentPreview:
         sizes = {key: len(run) for key, run in zip(keys, runs, strict=True)}
         content = [sizes[key] for key in item.missing]
         num_links = self._num_links([len(run) for run in runs])
-        exact = [len(run) for run in runs[self._num_stored_links(keys) : num_links]]
-        self._chains.setdefault(keys[0] if keys else NO_KEY, []).append(keys[:num_links])
+        exact = [len(run) for run in runs[self._num_stored_links(keys[:num_links]) : num_links]]
         values = [size for tokens in (*content, *exact) for size in self._sizes.of_record(tokens)]
         entry = len(make_entry(item, self._workspace.recipe.digest.hex(), [NO_KEY] * num_links).to_bytes())
         return Cost(sum(content), sum(exact), sum(values) + entry, file_bytes([*values, entry]))
@@ -58,14 +57,17 @@ class DocumentPreview:
         return len(sizes)
 
     def _num_stored_links(self, keys: Sequence[bytes]) -> int:
-        """How many links a document's chain shares with one that is stored.
+        """How many links a document's chain shares with one that is stored, or would be by now.
 
         A link is the same where all runs up to it are, and runs are known by their content keys: so the chat template
         of the preamble need not be rendered, which would import transformers.
         """
         if not keys:
             return 0
-        return max((_num_equal(keys, chain) for chain in self._chains.get(keys[0], ())), default=0)
+        alike = self._chains.setdefault(keys[0], [])
+        count = max((_num_equal(keys, chain) for chain in alike), default=0)
+        alike.append(keys)  # what this document would have, for those after it
+        return count
 
     @cached_property
     def _chains(self) -> dict[bytes, list[Sequence[bytes]]]:
