@@ -3,6 +3,16 @@
 Bytes in, bytes out: nothing here knows of tensors or models.
 """
 
+from .budget import Budget, Evicted
+from .budgeting import (
+    budget_of,
+    evicted_of,
+    is_within_budget,
+    pin_documents,
+    pinned_documents,
+    set_budget,
+    unpin_documents,
+)
 from .chunks import ChunkStore
 from .compacting import Compacted, compact_store
 from .errors import (
@@ -28,6 +38,7 @@ from .errors import (
     StoreUnreadable,
     UnknownFormat,
 )
+from .eviction import Candidate, Rank, by_importance
 from .faults import Fault, FaultKind, Rules, Step
 from .forgetting import Forgotten, asked_names, forget_documents
 from .importance import ChunkAttention
@@ -46,11 +57,13 @@ from .snapshot import Snapshot
 from .upkeep import check_store, repair_store
 
 __all__ = [
-    "AskEntry", "ChunkAttention", "ChunkHeader", "ChunkRecord", "ChunkStore", "Compacted", "DamagedRecord",
-    "DocumentEntry", "Extent", "Fault", "FaultKind", "ForeignRecord", "Forgotten", "ForkedStore", "MissingChunk",
-    "MissingDocument", "ModelMismatch", "NetworkFileSystem", "NotAStore", "RecipeMismatch", "Rules", "Snapshot",
-    "SnapshotInUse", "Step", "StoreBusy", "StoreClosed", "StoreDamaged", "StoreError", "StoreExists", "StoreFailed",
-    "StoreFull", "StoreIdentity", "StoreNotFound", "StoreReadonly", "StoreStats", "StoreUnreadable",
-    "UnknownFormat", "asked_names", "build_record", "check_store", "compact_store", "content_key", "extent_of",
-    "forget_documents", "positional_key", "prune_orphans", "remove_documents", "repair_store", "shed_records",
+    "AskEntry", "Budget", "Candidate", "ChunkAttention", "ChunkHeader", "ChunkRecord", "ChunkStore", "Compacted",
+    "DamagedRecord", "DocumentEntry", "Evicted", "Extent", "Fault", "FaultKind", "ForeignRecord", "Forgotten",
+    "ForkedStore", "MissingChunk", "MissingDocument", "ModelMismatch", "NetworkFileSystem", "NotAStore", "Rank",
+    "RecipeMismatch", "Rules", "Snapshot", "SnapshotInUse", "Step", "StoreBusy", "StoreClosed", "StoreDamaged",
+    "StoreError", "StoreExists", "StoreFailed", "StoreFull", "StoreIdentity", "StoreNotFound", "StoreReadonly",
+    "StoreStats", "StoreUnreadable", "UnknownFormat", "asked_names", "budget_of", "build_record", "by_importance",
+    "check_store", "compact_store", "content_key", "evicted_of", "extent_of", "forget_documents", "is_within_budget",
+    "pin_documents", "pinned_documents", "positional_key", "prune_orphans", "remove_documents", "repair_store",
+    "set_budget", "shed_records", "unpin_documents",
 ]  # fmt: skip

@@ -135,7 +135,8 @@ def test_a_flipped_byte_of_a_number_is_found_and_numbers_without_a_checksum_are_
     for position in range(len(data)):
         overwrite(path, database, key, flip_byte(data, position))
         assert (FaultKind.DAMAGED, database, key) in places(faults(path))
-    overwrite(path, database, key, data[:-8])
+    former = {"usage": data[:16] + data[24:28]}.get(database, data[:-8])
+    overwrite(path, database, key, former)
     assert faults(path) == []
 
 
