@@ -5,5 +5,6 @@ lists them in the order of ``kvboost --help``. A command imports what is heavy i
 """
 
 MODULES = (
-    "index", "ask", "stats", "doctor", "prune", "compact", "forget", "export", "import", "bench", "models", "path",
+    "index", "ask", "stats", "doctor", "budget", "pin", "prune", "compact", "forget", "export", "import", "bench",
+    "models", "path",
 )  # fmt: skip

@@ -165,9 +165,12 @@ def _answer(workspace: "Workspace", request: "AskRequest", *, stream: bool) -> "
 
 def _keep(workspace: "Workspace", answer: "Answer", report: "AskReport", *, quiet: bool) -> None:
     """Store what had to be computed, unless the store cannot be written."""
+    from store import StoreFull
+
     from .. import console
     from ..documents import Skipped
     from ..pipelines import finishing
+    from ..pipelines.restoring import has_evicted
 
     if workspace.store.readonly:
         console.warn(f"the store is read-only, so nothing was kept: {workspace.store.path}")
@@ -175,9 +178,12 @@ def _keep(workspace: "Workspace", answer: "Answer", report: "AskReport", *, quie
     if answer.stitched.damaged:
         console.warn(f"stored records were damaged and have not been used: {len(answer.stitched.damaged)}")
     was_read = any(document.prepared is not None for document in answer.stitched.prompt.documents)
-    if not quiet and (was_read or answer.stitched.damaged):
+    if not quiet and (was_read or answer.stitched.damaged or has_evicted(workspace, answer.stitched)):
         console.say("keeping what was computed, so that the next ask finds it")
-    for event in finishing.write_back(workspace, answer.stitched):
-        if isinstance(event, Skipped):
-            console.warn(f"{event.reason}: {event.path}")
-    finishing.record_ask(workspace, report, finishing.chunk_attention(answer.stitched))
+    try:
+        for event in finishing.write_back(workspace, answer.stitched):
+            if isinstance(event, Skipped):
+                console.warn(f"{event.reason}: {event.path}")
+        finishing.record_ask(workspace, report, finishing.record_attention(answer.stitched))
+    except StoreFull as error:  # the answer is there all the same
+        console.warn(f"nothing was kept of this ask, {error}")

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from . import gating, options
+from .budget import set_limits
+from .index_output import summary
 
 if TYPE_CHECKING:
     from ..pipelines.indexing import IndexRequest
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
     from ..settings import Settings
 
 STDIN = "-"
-MAX_LISTED = 5
 
 
 def register(app: typer.Typer) -> None:
@@ -52,6 +53,11 @@ def index(
     shard: Annotated[
         str | None, typer.Option(metavar="K/N", help="Only the K-th of N shares of the documents.")
     ] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE|none", help="How much the store may take on disk, such as 20GB; it is remembered."),
+    ] = None,
+    pin: Annotated[bool, typer.Option("--pin", help="Never drop these documents to keep the budget.")] = False,
     prune: Annotated[bool, typer.Option("--prune", help="Remove documents that are gone below PATH.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Tell what would be done; change nothing.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Read unchanged documents, too; accept new settings.")] = False,
@@ -71,10 +77,11 @@ def index(
             "dtype": dtype,
         }
     )  # fmt: skip
+    _require_possible(budget, pin=pin, dry_run=dry_run)
     request = _request(
         paths or [], glob or [], exclude or [], files_from, shard, prune=prune, force=force, dry_run=dry_run
     )
-    tally = _run(settings, request, quiet=quiet, no_wait=no_wait)
+    tally = _run(settings, request, budget, pin=pin, quiet=quiet, no_wait=no_wait)
     _print(tally, as_json=as_json, quiet=quiet, dry_run=dry_run)
     if tally.num_failed:
         raise typer.Exit(3)
@@ -101,8 +108,20 @@ def _request(
     if not prune:
         discover(named, globs=globs, excludes=excludes)  # a missing path is told before a store is made
     return IndexRequest(
-        named, listed, globs, excludes, text, prune=prune, force=force, dry_run=dry_run, shard=_parse_shard(shard)
-    )
+        named, listed, globs, excludes, text, prune=prune, force=force, dry_run=dry_run,
+        shard=_parse_shard(shard),
+    )  # fmt: skip
+
+
+def _require_possible(budget: str | None, *, pin: bool, dry_run: bool) -> None:
+    """Raise what is wrong with the budget before anything is done."""
+    from store import Budget
+
+    from ..pipelines.budget import make_budget
+
+    if dry_run and (pin or budget is not None):
+        raise typer.BadParameter("a dry run sets no budget and pins nothing", param_hint="'--dry-run'")
+    make_budget(budget, None, Budget())
 
 
 def _require_sources(paths: list[str], files_from: str | None) -> None:
@@ -133,29 +152,46 @@ def _read_list(path: str) -> list[str]:
         raise typer.BadParameter(f"{error.strerror}: {path}", param_hint="'--files-from'") from error
 
 
-def _run(settings: "Settings", request: "IndexRequest", *, quiet: bool, no_wait: bool) -> "IndexTally":
+def _run(
+    settings: "Settings", request: "IndexRequest", budget: str | None, *, pin: bool, quiet: bool, no_wait: bool
+) -> "IndexTally":
+    from store import evicted_of
+
+    from ..pipelines.tally import IndexTally
+
+    tally, started = IndexTally(), perf_counter()
+    with _opened(settings, request) as workspace, _locked(workspace, request, no_wait=no_wait):
+        if budget is not None:
+            set_limits(workspace.store, budget, None, quiet=quiet)
+        before = evicted_of(workspace.store)
+        gate_s = _follow(workspace, request, tally, pin=pin, quiet=quiet)
+        tally.count_evicted(before, evicted_of(workspace.store))
+    tally.seconds = perf_counter() - started - gate_s
+    return tally
+
+
+def _follow(workspace: "Workspace", request: "IndexRequest", tally: "IndexTally", *, pin: bool, quiet: bool) -> float:
+    """Index, count what happens and show how far it is; returns the seconds that the fidelity gate took."""
+    from store import pin_documents
+
     from .. import console
     from ..documents import Skipped
     from ..pipelines.indexing import index_documents
-    from ..pipelines.tally import IndexTally
-    from ..pipelines.writer import Encoded
+    from ..pipelines.writer import Encoded, Indexed
 
-    tally, started, gate = IndexTally(), perf_counter(), None
-    with (
-        _opened(settings, request) as workspace,
-        _locked(workspace, request, no_wait=no_wait),
-        console.index_progress(quiet=quiet) as show,
-    ):
+    gate = None
+    with console.index_progress(quiet=quiet) as show:
         for event in index_documents(workspace, request):
             if isinstance(event, Encoded) and gate is None:  # the model is loaded, and hours may follow
                 gate = gating.check_before_index(workspace, quiet=quiet)
             tally.add(event)
+            if pin and isinstance(event, Indexed):
+                pin_documents(workspace.store, [event.name])
             if isinstance(event, Skipped) and event.failed:
                 console.warn(f"skipped, {event.reason}: {event.path}")
             if tally.num_planned:
                 show(_progress(tally))
-    tally.seconds = perf_counter() - started - (0.0 if gate is None else gate.check_s)
-    return tally
+    return 0.0 if gate is None else gate.check_s
 
 
 def _opened(settings: "Settings", request: "IndexRequest") -> AbstractContextManager["Workspace"]:
@@ -189,29 +225,6 @@ def _print(tally: "IndexTally", *, as_json: bool, quiet: bool, dry_run: bool) ->
     if as_json and (found_any or tally.skipped or tally.num_elsewhere):
         console.write_json(tally.to_json())
     elif not quiet and (found_any or tally.skipped or tally.num_elsewhere):
-        console.write(_summary(tally, dry_run=dry_run))
+        console.write(summary(tally, dry_run=dry_run))
     if not found_any and not tally.num_elsewhere:
         raise NoDocuments("no document was found under the given paths")
-
-
-def _summary(tally: "IndexTally", *, dry_run: bool) -> str:
-    """One line for each thing that happened, or in a dry run would happen."""
-    changes = ", ".join(f"{count:,} {change}" for change, count in tally.changes.items() if count)
-    lines = [f"documents: {changes or 'none'}, {len(tally.skipped):,} skipped"]
-    if tally.num_elsewhere:
-        lines.append(f"in other shards: {tally.num_elsewhere:,} documents")
-    lines.append(f"chunks: {tally.num_new_chunks:,} new, {tally.num_reused_chunks:,} already stored")
-    if dry_run:
-        lines.append(f"dry run: {tally.num_missing_tokens:,} tokens would be encoded; nothing was written")
-    elif tally.tokens_encoded:
-        speed = tally.tokens_encoded / tally.seconds
-        lines.append(f"encoded: {tally.tokens_encoded:,} tokens in {tally.seconds:.1f} s ({speed:,.0f} tokens/s)")
-    if tally.tokens_exact:
-        lines.append(f"exact behind the preamble: {tally.tokens_exact:,} tokens")
-    if tally.bytes_written:
-        lines.append(f"written: {tally.bytes_written / 1e6:,.1f} MB")
-    passed_over = [skip for skip in tally.skipped if not skip.failed]
-    lines.extend(f"passed over, {skip.reason}: {skip.path}" for skip in passed_over[:MAX_LISTED])
-    if len(passed_over) > MAX_LISTED:
-        lines.append(f"passed over: {len(passed_over) - MAX_LISTED:,} more; --json lists them all")
-    return "\n".join(lines) + "\n"

@@ -7,7 +7,7 @@ import pytest
 from samples import Desk, ask_request, make_text
 
 from kvboost_cli.pipelines.asking import start_answer
-from kvboost_cli.pipelines.finishing import chunk_attention, make_report, record_ask, verify_answer
+from kvboost_cli.pipelines.finishing import make_report, record_ask, record_attention, verify_answer
 from kvboost_cli.pipelines.report import PHASES
 from kvboost_cli.pipelines.workspace import Workspace
 from store import ChunkAttention
@@ -45,7 +45,7 @@ def test_what_the_question_looks_at_is_kept_for_each_chunk(desk: Desk) -> None:
         answer = start_answer(workspace, request)
         answer.drain(workspace.handle.loaded)
         report = make_report(workspace, request, answer, None)
-        record_ask(workspace, report, chunk_attention(answer.stitched))
+        record_ask(workspace, report, record_attention(answer.stitched))
         kept = {key: entry for path in paths for key, entry in attention_of(workspace, path).items()}
         prompt, mass = answer.stitched.prompt, answer.stitched.mass
     assert mass is not None
@@ -98,7 +98,7 @@ def test_verification_tells_a_stitched_prompt_from_full_prefill(desk: Desk) -> N
         reference = start_answer(workspace, ask_request(*paths, max_tokens=12, no_cache=True))
         reference.drain(workspace.handle.loaded)
         assert verification.reference_answer == workspace.handle.codec.text(reference.token_ids)
-        record_ask(workspace, make_report(workspace, request, answer, verification), chunk_attention(answer.stitched))
+        record_ask(workspace, make_report(workspace, request, answer, verification), record_attention(answer.stitched))
         assert workspace.store.stats().num_asks == 1
     assert answer.token_ids == kept
     assert verification.kl_mean > 1e-4
