@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, get_args, get_type_hints
 
 import typer
 
-from . import bench_decode, bench_encode, bench_ttft, options
+from . import bench_decode, bench_encode, bench_eviction, bench_ttft, options
 from .bench_common import bench_model, index_stand_aloud
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ def register(app: typer.Typer) -> None:
     group.command("ttft")(bench_ttft.ttft)
     group.command("kv-cache")(bench_decode.kv_cache)
     group.command("index")(bench_encode.index)
+    group.command("eviction")(bench_eviction.eviction)
     app.add_typer(group, name="bench")
 
 
