@@ -24,7 +24,7 @@ FENCE = re.compile(r"^```([^\n`]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]+\]\(([^)\s]+)\)")
 MARKER = re.compile(r"@@[A-Z]+[^@]*@@")
 RUN = "sh run"
-BENCH = ("bench", "bench ttft", "bench kv-cache", "bench index")
+BENCH = ("bench", "bench ttft", "bench kv-cache", "bench index", "bench eviction")
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,8 @@ def walk(command: Any, name: str = "") -> Iterator[Command]:
 
 
 SECTIONS = [
-    "index", "ask", "stats", "doctor", "doctor --check", "export", "import", "prune", "compact", "forget", *BENCH,
-    "models", "path",
+    "index", "ask", "stats", "budget", "pin", "doctor", "doctor --check", "export", "import", "prune", "compact",
+    "forget", *BENCH, "models", "path",
 ]  # fmt: skip
 COMMANDS = list(walk(typer.main.get_command(app)))
 
@@ -124,6 +124,8 @@ def printed(tmp_path_factory: pytest.TempPathFactory, default_model_dir: Path, s
         "index": ["index", "notes"],
         "ask": ["ask", "How hot?", "-d", "tea.md", "--max-tokens", "4", "--verify"],
         "stats": ["stats"],
+        "pin": ["pin", "tea.md"],
+        "budget": ["budget", "1GB"],
         "doctor": ["doctor"],
         "doctor --check": ["doctor", "--check"],
         "export": ["export", "notes.kvb"],
@@ -152,6 +154,7 @@ def printed(tmp_path_factory: pytest.TempPathFactory, default_model_dir: Path, s
         "bench ttft": ["bench", "ttft", "--sizes", "300", "--strategies", "none", "--repeats", "1", "--memory"],
         "bench kv-cache": ["bench", "kv-cache", "--sizes", "50", "--tokens", "3", "--repeats", "1"],
         "bench index": ["bench", "index", "--repeats", "1"],
+        "bench eviction": ["bench", "eviction", "--documents", "60", "--questions", "10", "--repeats", "1"],
         "models": ["models", "list"],
         "path": ["path"],
     }
