@@ -70,7 +70,7 @@ def collect_stats(txn: ReadTransaction, path: Path) -> StoreStats:
         file_bytes=(path / DATA_NAME).stat().st_size,
         live_bytes=txn.live_bytes(),
         disk_bytes=disk_bytes(path),
-        budget=read_budget(txn, path),
+        budget=read_budget(txn),
         num_evicted=chunks.num_evicted,
         num_pinned=sum(1 for _ in pinned_names(txn)),
         num_documents=txn.num_entries("documents"),

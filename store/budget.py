@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from .datafile import DATA_NAME
-from .errors import DamagedRecord, MissingDocument, StoreDamaged
+from .errors import DamagedRecord, MissingDocument
 from .names import BUDGET_KEY, EVICTED_KEY, PIN_PREFIX, document_key, pin_key
 from .sealed import seal, unseal
 from .transactions import ReadTransaction, WriteTransaction
@@ -92,13 +92,16 @@ def disk_bytes(directory: Path) -> int:
     return sum(_file_bytes(path) for path in os.scandir(directory) if not path.name.startswith(f"{DATA_NAME}."))
 
 
-def read_budget(txn: ReadTransaction, path: Path) -> Budget:
-    """The store's budget; without limits if none was set. Raises StoreDamaged."""
+def read_budget(txn: ReadTransaction) -> Budget:
+    """The store's budget; without limits if none was set, or if that is damaged: the store stays usable.
+
+    The check of a whole store tells such damage.
+    """
     data = txn.get("meta", BUDGET_KEY)
     try:
         return Budget() if data is None else Budget(**unseal(data))
-    except (DamagedRecord, TypeError, ValueError) as error:
-        raise StoreDamaged(path, f"its budget cannot be read, {error}") from None
+    except (DamagedRecord, TypeError, ValueError):
+        return Budget()
 
 
 def write_budget(txn: WriteTransaction, budget: Budget) -> None:

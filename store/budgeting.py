@@ -13,7 +13,7 @@ from .room import drop_to_fit
 def budget_of(store: ChunkStore) -> Budget:
     """The store's budget."""
     with store._environment.read() as txn:
-        return budgets.read_budget(txn, store.path)
+        return budgets.read_budget(txn)
 
 
 def set_budget(store: ChunkStore, budget: Budget) -> None:

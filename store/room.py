@@ -49,7 +49,7 @@ def write_within_budget(
     Raises StoreFull if what may be dropped is not enough; nothing is written then.
     """
     with environment.read() as txn:
-        budget = read_budget(txn, environment.directory)
+        budget = read_budget(txn)
     if not budget.limits:
         return environment.write(operation)
     waits = iter(WAITS_S)

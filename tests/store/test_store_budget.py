@@ -31,6 +31,7 @@ from store import (
 from store import eviction as eviction_module
 from store.budget import disk_bytes
 from store.eviction import by_importance
+from store.names import BUDGET_KEY, EVICTED_KEY, pin_key
 from store.room import drop_records
 
 BUDGET = 16_000_000
@@ -313,6 +314,23 @@ def test_lost_and_damaged_records_are_no_obstacle(store: ChunkStore) -> None:
         put(opened, 0)
         assert stored_numbers(opened, range(10)) == {0}
         assert faults(opened) == []
+
+
+def test_a_damaged_budget_is_as_none_and_can_be_set_again(store: ChunkStore) -> None:
+    put(store, 1)
+    path = store.path
+    pin_documents(store, ["/1"])
+    store.close()
+    for key in (BUDGET_KEY, EVICTED_KEY, pin_key("/1")):
+        overwrite(path, "meta", key, b"?")
+    with ChunkStore.open(path) as opened:
+        assert (budget_of(opened), opened.stats().num_pinned) == (Budget(), 0)
+        assert {fault.key for fault in faults(opened)} == {BUDGET_KEY, EVICTED_KEY, pin_key("/1")}
+        put(opened, 2)
+        set_budget(opened, Budget(BUDGET))
+        for number in range(3, 20):
+            put(opened, number)
+        assert disk_bytes(path) <= 1.02 * BUDGET
 
 
 def test_a_look_at_some_of_the_keys_is_enough(store: ChunkStore, monkeypatch: pytest.MonkeyPatch) -> None:
