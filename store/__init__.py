@@ -3,6 +3,16 @@
 Bytes in, bytes out: nothing here knows of tensors or models.
 """
 
+from .budget import Budget, Evicted
+from .budgeting import (
+    budget_of,
+    evicted_of,
+    is_within_budget,
+    pin_documents,
+    pinned_documents,
+    set_budget,
+    unpin_documents,
+)
 from .chaining import drop_chains, put_chain
 from .chains import ChainedDocument, ChainEntry
 from .chunks import ChunkStore
@@ -30,6 +40,7 @@ from .errors import (
     StoreUnreadable,
     UnknownFormat,
 )
+from .eviction import Candidate, Rank, by_importance
 from .faults import Fault, FaultKind, Rules, Step
 from .footprint import file_bytes
 from .forgetting import Forgotten, asked_names, forget_documents
@@ -51,13 +62,15 @@ from .snapshot import Snapshot
 from .upkeep import check_store, repair_store
 
 __all__ = [
-    "AskEntry", "ChainEntry", "ChainedDocument", "ChunkAttention", "ChunkHeader", "ChunkRecord", "ChunkStore",
-    "Compacted", "DamagedRecord", "DocumentEntry", "Extent", "Fault", "FaultKind", "ForeignRecord", "Forgotten",
-    "ForkedStore", "MissingChunk", "MissingDocument", "ModelMismatch", "NetworkFileSystem", "NotAStore",
-    "RecipeMismatch", "Rules", "Snapshot", "SnapshotInUse", "Step", "StoreBusy", "StoreClosed", "StoreDamaged",
-    "StoreError", "StoreExists", "StoreFailed", "StoreFull", "StoreIdentity", "StoreNotFound", "StoreReadonly",
-    "StoreStats", "StoreUnreadable", "UnknownFormat", "asked_names", "build_record", "check_store", "clear_asks",
-    "compact_store", "content_key", "count_ask", "drop_chains", "extent_of", "file_bytes", "forget_documents",
-    "header_bytes", "list_asks", "positional_key", "prune_orphans", "put_chain", "remove_documents", "repair_store",
-    "shed_records",
+    "AskEntry", "Budget", "Candidate", "ChainEntry", "ChainedDocument", "ChunkAttention", "ChunkHeader",
+    "ChunkRecord", "ChunkStore", "Compacted", "DamagedRecord", "DocumentEntry", "Evicted", "Extent", "Fault",
+    "FaultKind", "ForeignRecord", "Forgotten", "ForkedStore", "MissingChunk", "MissingDocument", "ModelMismatch",
+    "NetworkFileSystem", "NotAStore", "Rank", "RecipeMismatch", "Rules", "Snapshot", "SnapshotInUse", "Step",
+    "StoreBusy", "StoreClosed", "StoreDamaged", "StoreError", "StoreExists", "StoreFailed", "StoreFull",
+    "StoreIdentity", "StoreNotFound", "StoreReadonly", "StoreStats", "StoreUnreadable", "UnknownFormat",
+    "asked_names", "budget_of", "build_record", "by_importance", "check_store", "clear_asks", "compact_store",
+    "content_key", "count_ask", "drop_chains", "evicted_of", "extent_of", "file_bytes", "forget_documents",
+    "header_bytes", "is_within_budget", "list_asks", "pin_documents", "pinned_documents", "positional_key",
+    "prune_orphans", "put_chain", "remove_documents", "repair_store", "set_budget", "shed_records",
+    "unpin_documents",
 ]  # fmt: skip

@@ -9,7 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import takewhile
 from pathlib import Path
+from typing import NamedTuple
 
+from .budget import disk_bytes, pinned_names, read_budget
 from .datafile import DATA_NAME
 from .errors import DamagedRecord
 from .marker import FORMAT_VERSION
@@ -62,8 +64,7 @@ def add_to_totals(txn: WriteTransaction, asks: Sequence[AskEntry]) -> None:
 
 def collect_stats(txn: ReadTransaction, path: Path) -> StoreStats:
     """What the store at `path` holds and what it earned; reads the counts, no chunk."""
-    uses = [ChunkUse.from_bytes(data) for _, data in txn.scan("refs")]
-    num_tokens = sum(use.num_tokens for use in uses)
+    chunks = _sum_chunks(txn)
     asks = [ask for _, data in txn.scan("asks") for ask in parse_ask(data)]
     totals = _read_totals(txn).plus(asks)
     times_s = sorted(ask.ttft_s for ask in asks)
@@ -72,10 +73,14 @@ def collect_stats(txn: ReadTransaction, path: Path) -> StoreStats:
         format=FORMAT_VERSION,
         file_bytes=(path / DATA_NAME).stat().st_size,
         live_bytes=txn.live_bytes(),
+        disk_bytes=disk_bytes(path),
+        budget=read_budget(txn),
+        num_evicted=chunks.num_evicted,
+        num_pinned=sum(1 for _ in pinned_names(txn)),
         num_documents=txn.num_entries("documents"),
-        num_chunks=len(uses),
-        num_tokens=num_tokens,
-        bytes_per_token=sum(use.num_bytes for use in uses) / num_tokens if num_tokens else 0.0,
+        num_chunks=txn.num_entries("refs") - chunks.num_evicted,
+        num_tokens=chunks.num_tokens,
+        bytes_per_token=chunks.num_bytes / chunks.num_tokens if chunks.num_tokens else 0.0,
         identity=read_identity(txn, path),
         num_asks=totals.num_asks,
         documents_exact=totals.documents_exact,
@@ -84,6 +89,23 @@ def collect_stats(txn: ReadTransaction, path: Path) -> StoreStats:
         ttft_p50_s=nearest_rank(times_s, 0.50),
         ttft_p95_s=nearest_rank(times_s, 0.95),
     )
+
+
+class _ChunkSums(NamedTuple):
+    """Tokens and bytes of what is stored, and how many chunks are not."""
+
+    num_tokens: int
+    num_bytes: int
+    num_evicted: int
+
+
+def _sum_chunks(txn: ReadTransaction) -> _ChunkSums:
+    num_tokens = num_bytes = num_evicted = 0
+    for use in (ChunkUse.from_bytes(data) for _, data in txn.scan("refs")):
+        num_evicted += not use.num_bytes
+        num_tokens += use.num_tokens if use.num_bytes else 0
+        num_bytes += use.num_bytes
+    return _ChunkSums(num_tokens, num_bytes, num_evicted)
 
 
 def nearest_rank(ordered: Sequence[float], quantile: float) -> float | None:

@@ -1,5 +1,6 @@
 """Storing chains over several documents, and dropping them."""
 
+import time
 from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 
@@ -7,6 +8,7 @@ from . import writing
 from .chains import ChainEntry, read_chains
 from .chunks import ChunkStore
 from .records import ChunkRecord, DocumentEntry
+from .room import Wanted
 from .snapshot import Snapshot
 from .transactions import WriteTransaction
 
@@ -19,7 +21,7 @@ def put_chain(
     `documents` are the entries that it was made from. If one has changed since, nothing is stored, and None is
     returned: nobody will ask for the old text. Raises MissingChunk, ForeignRecord, StoreFull; nothing is written then.
     """
-    given = tuple(records)
+    given, at = tuple(records), time.time()
 
     def put(txn: WriteTransaction) -> int | None:
         reader = Snapshot(txn)
@@ -28,9 +30,10 @@ def put_chain(
             if stored is None or stored.chunk_keys != document.chunk_keys:
                 return None
         writing.require_own_records(writing.read_identity(txn, store.path), given)
-        return writing.write_chain(txn, chain, given)
+        return writing.write_chain(txn, chain, given, at)
 
-    return store._write(put)
+    num_bytes = sum(record.header.total_bytes for record in given)
+    return store._write(put, Wanted(num_bytes, set(chain.position_keys)))
 
 
 def drop_chains(store: ChunkStore, keys: Collection[bytes]) -> None:

@@ -10,12 +10,22 @@ from itertools import groupby
 from xxhash import xxh3_64_intdigest
 
 from .asks import AskTotals
+from .budget import Budget, Evicted, pin_fault
 from .chains import ChainEntry
 from .errors import DamagedRecord, UnknownFormat
 from .faults import Batch, Fault, FaultKind, Rules, Step
 from .header import ChunkHeader
 from .keys import KEY_BYTES, content_key
-from .names import ASK_TOTALS_KEY, CHAIN_PREFIX, IDENTITY_KEY, document_key, meta_name
+from .names import (
+    ASK_TOTALS_KEY,
+    BUDGET_KEY,
+    CHAIN_PREFIX,
+    EVICTED_KEY,
+    IDENTITY_KEY,
+    PIN_PREFIX,
+    document_key,
+    meta_name,
+)
 from .records import AskEntry, DocumentEntry, StoreIdentity
 from .sealed import unseal
 from .snapshot import layer_key
@@ -25,6 +35,10 @@ LOOK_BYTES = 1 << 26
 """A look ends after so many bytes of records: a long transaction would keep freed pages from being used again."""
 
 _ASK_KEY_BYTES = 8
+_FIELDS = {
+    key: asdict(value).keys()
+    for key, value in ((ASK_TOTALS_KEY, AskTotals()), (BUDGET_KEY, Budget()), (EVICTED_KEY, Evicted()))
+}
 Parts = list[tuple[bytes, memoryview]]
 """Keys and values of one record, header first."""
 _FaultOf = Callable[[bytes, memoryview], str | None]
@@ -109,8 +123,10 @@ def _meta_fault(key: bytes, data: memoryview, rules: Rules) -> str | None:
     if key == IDENTITY_KEY:
         StoreIdentity.from_bytes(data)
         return None
-    if key == ASK_TOTALS_KEY:
-        return None if unseal(data).keys() == asdict(AskTotals()).keys() else "it has other fields"
+    if key in _FIELDS:
+        return None if unseal(data).keys() == _FIELDS[key] else "it has other fields"
+    if key.startswith(PIN_PREFIX):
+        return pin_fault(key, data)
     if key.startswith(CHAIN_PREFIX):
         return None if ChainEntry.from_bytes(data).key == key else "it is another chain"
     name = meta_name(key)

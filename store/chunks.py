@@ -15,6 +15,7 @@ from typing import Self, TypeVar
 
 from . import writing
 from .asks import append_ask, collect_stats
+from .creating import found_environment
 from .environment import DEFAULT_MAP_BYTES, Environment, open_environment
 from .errors import (
     ModelMismatch,
@@ -24,12 +25,14 @@ from .errors import (
     StoreExists,
     StoreReadonly,
 )
+from .eviction import Rank, by_importance
 from .filesystem import resolve_local
 from .importance import add_attention
 from .locking import hold_writer_lock
-from .marker import DirectoryState, inspect_directory, require_store, write_marker
+from .marker import DirectoryState, inspect_directory, require_store
 from .names import IDENTITY_KEY, meta_key
 from .records import AskEntry, ChunkRecord, DocumentEntry, StoreIdentity, StoreStats
+from .room import ANYTHING, Wanted, write_within_budget
 from .snapshot import Snapshot
 from .transactions import WriteTransaction
 from .translation import os_errors_translated
@@ -38,11 +41,15 @@ T = TypeVar("T")
 
 
 class ChunkStore:
-    """An open store; made by `create`, `open` or `open_or_create`, ended by `close` or a `with` block."""
+    """An open store; made by `create`, `open` or `open_or_create`, ended by `close` or a `with` block.
+
+    `rank` tells which records give way when a write does not fit the budget (see `budgeting`).
+    """
 
     def __init__(self, path: Path, environment: Environment, readonly: bool) -> None:
         self.path = path
         self.readonly = readonly
+        self.rank: Rank = by_importance
         self._open_environment: Environment | None = environment
 
     @classmethod
@@ -61,7 +68,7 @@ class ChunkStore:
             with hold_writer_lock(directory):
                 if inspect_directory(directory) is DirectoryState.STORE:
                     raise StoreExists(directory)
-                return cls(directory, _found(directory, identity, map_bytes), readonly=False)
+                return cls(directory, found_environment(directory, identity, map_bytes), readonly=False)
 
     @classmethod
     def open(
@@ -147,8 +154,8 @@ class ChunkStore:
 
         `records` are those among `entry.chunk_keys` and `entry.position_keys` that may be new; one that is stored
         and sound is only counted. Records that the previous entry named, and no document does any more, are dropped.
-        Raises MissingChunk if a record is neither stored nor given, ForeignRecord, StoreFull; nothing is
-        written then.
+        Raises MissingChunk if a record is neither stored nor evicted nor given, ForeignRecord, StoreFull; nothing
+        is written then.
         """
         given = tuple(records)
 
@@ -156,7 +163,8 @@ class ChunkStore:
             writing.require_own_records(writing.read_identity(txn, self.path), given)
             return writing.write_document(txn, entry, given)
 
-        return self._write(put)
+        num_bytes = sum(record.header.total_bytes for record in given)
+        return self._write(put, Wanted(num_bytes, {*entry.chunk_keys, *entry.position_keys}))
 
     def remove_document(self, name: str) -> bool:
         """Removes a document and the records that no other names; False if there is none of that name."""
@@ -177,7 +185,7 @@ class ChunkStore:
             writing.require_own_records(writing.read_identity(txn, self.path), [record])
             return writing.write_record(txn, record)
 
-        return self._write(put)
+        return self._write(put, Wanted(record.header.total_bytes))
 
     def put_meta(self, name: str, data: bytes) -> None:
         """Stores `data` under `name`, over what was there."""
@@ -230,19 +238,8 @@ class ChunkStore:
             raise StoreClosed(self.path)
         return self._open_environment
 
-    def _write(self, operation: Callable[[WriteTransaction], T]) -> T:
+    def _write(self, operation: Callable[[WriteTransaction], T], wanted: Wanted = ANYTHING) -> T:
         environment = self._environment
         if self.readonly:
             raise StoreReadonly(self.path)
-        return environment.write(operation)
-
-
-def _found(directory: Path, identity: StoreIdentity, map_bytes: int) -> Environment:
-    environment = open_environment(directory, writable=True, create=True, map_bytes=map_bytes)
-    try:
-        environment.write(lambda txn: txn.put("meta", IDENTITY_KEY, identity.to_bytes()))
-        write_marker(directory)
-    except BaseException:
-        environment.release()
-        raise
-    return environment
+        return write_within_budget(environment, operation, wanted, self.rank)

@@ -64,19 +64,19 @@ def check_counts(txn: ReadTransaction, kind: RecordKind, keys: KeyRange) -> Batc
     named = count_named(txn, kind, keys.__contains__)
     num_entries = 0
     faults: list[Fault] = []
-    for key, data in _scan_range(txn, kind.counts, keys):
+    for key, data in scan_range(txn, kind.counts, keys):
         num_entries += 1
         faults.extend(_count_fault(txn, kind, key, data, named.get(key, 0)))
     uncounted = (key for key in named if txn.get(kind.counts, key) is None)
     faults.extend(Fault(FaultKind.COUNT, kind.counts, key, "it is not counted") for key in uncounted)
     faults.extend(_orphans(txn, kind, keys, named))
-    if kind is CONTENT:
-        faults.extend(_usage_faults(txn, keys, named))
-    num_absent = sum(txn.get(kind.records, key) is None for key in named)
+    faults.extend(_usage_faults(txn, kind, keys, named))
+    num_absent = sum(stored_header(txn, kind, key) is None for key in named)
     return Batch(Step(kind.counts, num_entries, 0, num_absent), tuple(faults))
 
 
-def _scan_range(txn: ReadTransaction, database: str, keys: KeyRange) -> Iterator[tuple[bytes, memoryview]]:
+def scan_range(txn: ReadTransaction, database: str, keys: KeyRange) -> Iterator[tuple[bytes, memoryview]]:
+    """Keys of a range and their values, in order."""
     for key, data in txn.scan(database, start=keys.start):
         if key not in keys:
             return
@@ -92,6 +92,7 @@ def _count_fault(
         yield Fault(FaultKind.DAMAGED, kind.counts, key, error.reason)
         return
     header = stored_header(txn, kind, key)
+    is_evicted = header is None and Snapshot(txn).is_evicted(key)
     if not num_named:
         yield Fault(FaultKind.ORPHAN, kind.counts, key, "it counts what no document names")
     elif use.num_documents != num_named:
@@ -99,6 +100,8 @@ def _count_fault(
         yield Fault(FaultKind.COUNT, kind.counts, key, reason)
     elif header is not None and (use.num_tokens, use.num_bytes) != (header.num_tokens, header.total_bytes):
         yield Fault(FaultKind.COUNT, kind.counts, key, "it tells other sizes than the record has")
+    elif is_evicted and use.num_bytes:
+        yield Fault(FaultKind.COUNT, kind.counts, key, "it counts the bytes of an evicted record")
 
 
 def _orphans(txn: ReadTransaction, kind: RecordKind, keys: KeyRange, named: Counter[bytes]) -> Iterator[Fault]:
@@ -115,9 +118,11 @@ def is_preamble(txn: ReadTransaction, kind: RecordKind, key: bytes) -> bool:
     return header is None or header.rotated
 
 
-def _usage_faults(txn: ReadTransaction, keys: KeyRange, named: Counter[bytes]) -> Iterator[Fault]:
-    for key, data in _scan_range(txn, "usage", keys):
-        if key not in named:
+def _usage_faults(txn: ReadTransaction, kind: RecordKind, keys: KeyRange, named: Counter[bytes]) -> Iterator[Fault]:
+    """Usage of that kind; what is counted as neither kind goes with content."""
+    for key, data in scan_range(txn, "usage", keys):
+        if key in named:
+            if ChunkAttention.from_bytes(data) is None:
+                yield Fault(FaultKind.DAMAGED, "usage", key, "it does not match its checksum")
+        elif kind is CONTENT and txn.get(POSITIONAL.counts, key) is None:
             yield Fault(FaultKind.ORPHAN, "usage", key, "it is of what no document names")
-        elif ChunkAttention.from_bytes(data) is None:
-            yield Fault(FaultKind.DAMAGED, "usage", key, "it does not match its checksum")

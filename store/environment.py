@@ -2,7 +2,8 @@
 
 - One environment per data file in a process, counted: LMDB's locks belong to the process, so a second
   opening of the same file would break them.
-- One large sparse map, since resizing a map in use corrupts: it grows only while no transaction is open here.
+- One large sparse map, since resizing a map in use corrupts: its size changes only while no transaction is open here.
+  Of a store with a budget the map ends where the file may.
 - Not usable after a fork: the child would share the parent's reader slots.
 - A file that another process has compacted is taken over as soon as no transaction is open here (see `swapping`).
 - Sync mode: LMDB's default, two flushes to disk per commit. A document is one transaction and takes far
@@ -32,6 +33,8 @@ from .swapping import FileId, file_id, is_superseded
 from .transactions import ReadTransaction, WriteTransaction
 
 DEFAULT_MAP_BYTES = 1 << 40
+LEAST_BOUND_BYTES = 1 << 16
+"""0 would mean another size to LMDB."""
 
 T = TypeVar("T")
 _open_environments: dict[FileId, "Environment"] = {}
@@ -41,6 +44,10 @@ _open_lock = threading.Lock()
 
 class _Superseded(Exception):
     """The data file is no longer the store's: what was to be written goes into the new one."""
+
+
+class LimitReached(Exception):
+    """A write needs pages beyond where the file may grow to; nothing of it happened."""
 
 
 class Environment:
@@ -54,6 +61,7 @@ class Environment:
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._num_transactions = 0
+        self._bound_bytes: int | None = None
 
     @contextmanager
     def read(self) -> Iterator[ReadTransaction]:
@@ -65,21 +73,25 @@ class Environment:
             finally:
                 transaction.end()
 
-    def write(self, operation: Callable[[WriteTransaction], T]) -> T:
+    def write(self, operation: Callable[[WriteTransaction], T], max_bytes: int | None = None) -> T:
         """Runs `operation` in a write transaction: committed if it returns, undone if it raises.
 
         Waits for another process's write transaction. `operation` runs again if the map had to grow. Raises
-        SnapshotInUse if another process has compacted the file that this one is reading.
+        SnapshotInUse if another process has compacted the file that this one is reading. The file grows to `max_bytes`
+        at most, or not at all if it has more; raises LimitReached if that is not enough.
         """
         with lmdb_errors_translated(self.directory):
             while True:
                 try:
+                    self._bound(max_bytes)
                     with self._begin(write=True) as raw:
                         self._require_current()
                         result = operation(WriteTransaction(raw, self._databases))
                     self.lengthen_file()
                     return result
                 except MapFull:
+                    if max_bytes is not None:
+                        raise LimitReached from None
                     self._grow()
                 except _Superseded:
                     continue
@@ -158,7 +170,7 @@ class Environment:
         """Maps the store's file anew. The caller holds the lock, and no transaction is open."""
         self._raw.close()
         self._raw, self._databases, self._files = open_raw(self.directory, writable, False, map_bytes)
-        self.writable = writable
+        self.writable, self._bound_bytes = writable, None
 
     def _require_current(self) -> None:
         """Asked under LMDB's write lock, which whoever puts a compacted file in place holds, too."""
@@ -175,9 +187,23 @@ class Environment:
                 if self._num_transactions > 1:
                     raise
                 self._raw.set_mapsize(0)  # 0: take over the size that another process gave it
+                self._bound_bytes = None
             return self._raw.begin(write=write, buffers=True)
 
+    def _bound(self, max_bytes: int | None) -> None:
+        """Ends the map at `max_bytes`, or at the file's last page if that is behind it."""
+        with self._lock:
+            if max_bytes is None or max_bytes == self._bound_bytes:
+                return
+            if self._num_transactions:
+                if self._bound_bytes is None:
+                    raise StoreFull(self.directory, "its budget cannot be kept while a snapshot is open")
+                return  # as it was bounded by the write before
+            self._raw.set_mapsize(max(max_bytes, LEAST_BOUND_BYTES))
+            self._bound_bytes = max_bytes
+
     def _grow(self) -> None:
+        self._bound_bytes = None
         with self._lock:
             map_bytes = 2 * self._raw.info()["map_size"]
             if self._num_transactions:

@@ -16,7 +16,7 @@ All integers are little-endian. The first 20 bytes keep their meaning in every v
 
 import re
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 from xxhash import xxh3_64_intdigest
@@ -41,8 +41,8 @@ class ChunkHeader:
     `dtype` is the model's, such as "bfloat16"; `bits` is 4, 8 or 16. `positional` tells a positional record (exact
     behind everything before it) from a content record. `rotated` tells how keys are stored: without position, or, in
     positional records alone, with their rotation from `start` on. `layer_bytes` and `layer_checksums` (xxh3_64) have
-    one entry per layer. `kept_indices` is reserved for the kept tokens per head of sparsified chunks. Raises
-    ValueError if the fields contradict each other.
+    one entry per layer; there are none in what is left of a record that was evicted. `kept_indices` is reserved for
+    the kept tokens per head of sparsified chunks. Raises ValueError if the fields contradict each other.
     """
 
     fingerprint: bytes
@@ -73,6 +73,19 @@ class ChunkHeader:
     def total_bytes(self) -> int:
         """Bytes of the packed header and all layers together."""
         return header_bytes(self.num_tokens, self.num_layers) + len(self.kept_indices) + sum(self.layer_bytes)
+
+    @property
+    def is_evicted(self) -> bool:
+        """Whether this is what is left of a record that gave way to others."""
+        return not self.num_layers
+
+    def evicted(self) -> Self:
+        """What is left of the record when its layers go; of a content record the token ids, which are the text."""
+        token_ids = () if self.positional else self.token_ids
+        return replace(
+            self, num_layers=0, layer_bytes=(), layer_checksums=(), token_ids=token_ids, num_tokens=len(token_ids),
+            kept_indices=b"",
+        )  # fmt: skip
 
     def pack(self) -> bytes:
         """The header as bytes, as drawn at the top of this module."""

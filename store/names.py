@@ -5,6 +5,9 @@ from blake3 import blake3
 IDENTITY_KEY = b"store/identity"
 ASK_TOTALS_KEY = b"store/ask-totals"
 CHAIN_PREFIX = b"store/chain/"
+BUDGET_KEY = b"store/budget"
+EVICTED_KEY = b"store/evicted"
+PIN_PREFIX = b"pin/"
 _META_PREFIX = b"meta/"
 _LONGEST_KEY = 511
 
@@ -27,6 +30,15 @@ def meta_key(name: str) -> bytes:
     b'meta/fidelity'
     """
     return _fit(_META_PREFIX + name.encode("utf-8", "surrogatepass"))
+
+
+def pin_key(name: str) -> bytes:
+    """The key, among metadata, of a document's pin.
+
+    >>> pin_key("/notes/a.md")
+    b'pin//notes/a.md'
+    """
+    return _fit(PIN_PREFIX + name.encode("utf-8", "surrogatepass"))
 
 
 def meta_name(key: bytes) -> str | None:

@@ -75,7 +75,7 @@ def _extent_in_range(txn: ReadTransaction, kind: RecordKind, names: Collection[s
     for key, num_documents in counts.items():
         data = txn.get(kind.counts, key)
         use = None if data is None else ChunkUse.from_bytes(data)
-        if use is not None and use.num_documents <= num_documents:
+        if use is not None and use.num_bytes and use.num_documents <= num_documents:
             extent += Extent(1, use.num_bytes)
     return extent
 

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from xxhash import xxh3_64_intdigest
 
+from .budget import Budget
 from .errors import DamagedRecord
 from .header import ChunkHeader
 from .keys import KEY_BYTES
@@ -193,16 +194,21 @@ class StoreIdentity:
 class StoreStats:
     """What a store holds and what it earned.
 
-    `file_bytes` is the size of the data file, `live_bytes` what of it is in use, positional records included;
-    `num_chunks`, `num_tokens` and `bytes_per_token` (layers and headers per token, 0.0 without any) are those of
-    content chunks. The `documents_*` counts are sums over all asks; the percentiles (nearest rank) cover the latest
-    1,000 asks, and are None without any.
+    `file_bytes` is the size of the data file, `live_bytes` what of it is in use, positional records included, and
+    `disk_bytes` that of all files; `num_chunks`, `num_tokens` and `bytes_per_token` (layers and headers per token,
+    0.0 without any) are those of content chunks that are stored, `num_evicted` are those that gave way to others. The
+    `documents_*` counts are sums over all asks; the percentiles (nearest rank) cover the latest 1,000 asks, and are
+    None without any.
     """
 
     path: str
     format: int
     file_bytes: int
     live_bytes: int
+    disk_bytes: int
+    budget: Budget
+    num_evicted: int
+    num_pinned: int
     num_documents: int
     num_chunks: int
     num_tokens: int

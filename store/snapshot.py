@@ -5,7 +5,8 @@ Layout in the databases `chunks` (content records) and `positions` (positional r
     key (32 bytes)                         the header
     key + layer number (u16, big-endian)   that layer's bytes
 
-so a record is one run of keys that begin with its key, header first and layers in order.
+so a record is one run of keys that begin with its key, header first and layers in order. Of a record that was evicted
+the header alone is left, and tells of no layers.
 """
 
 import struct
@@ -46,12 +47,22 @@ class Snapshot:
         self._views: list[memoryview] = []
 
     def header(self, key: bytes) -> ChunkHeader | None:
-        """The header under a content key; None if it is absent or damaged."""
-        return self._header("chunks", key)
+        """The header under a content key; None if it is absent, evicted or damaged."""
+        return self._full_header("chunks", key)
 
     def position_header(self, key: bytes) -> ChunkHeader | None:
-        """The header under a positional key; None if it is absent or damaged."""
-        return self._header("positions", key)
+        """The header under a positional key; None if it is absent, evicted or damaged."""
+        return self._full_header("positions", key)
+
+    def token_ids(self, key: bytes) -> tuple[int, ...] | None:
+        """The token ids under a content key, of an evicted record, too; None if it is absent or damaged."""
+        header = self._header("chunks", key)
+        return None if header is None else header.token_ids
+
+    def is_evicted(self, key: bytes) -> bool:
+        """Whether a record under a key of either kind gave way to others."""
+        header = self._header("chunks", key) or self._header("positions", key)
+        return header is not None and header.is_evicted
 
     def layer(self, key: bytes, layer: int, header: ChunkHeader) -> memoryview:
         """One layer's bytes, checked against its checksum and not copied; `header` is the record's.
@@ -75,12 +86,17 @@ class Snapshot:
         return sound
 
     def missing(self, keys: Sequence[bytes]) -> list[bytes]:
-        """Those content keys, in order and once each, that have no sound header. Layers are not read."""
+        """Those content keys, in order and once each, that have no sound header of a record. Layers are not read."""
         return [key for key in dict.fromkeys(keys) if self.header(key) is None]
 
     def missing_positions(self, keys: Sequence[bytes]) -> list[bytes]:
         """The same of positional keys."""
         return [key for key in dict.fromkeys(keys) if self.position_header(key) is None]
+
+    def lost(self, keys: Sequence[bytes]) -> list[bytes]:
+        """Those keys of either kind, in order and once each, whose record is neither stored nor evicted."""
+        gone = (key for key in dict.fromkeys(keys) if self.header(key) is None and self.position_header(key) is None)
+        return [key for key in gone if not self.is_evicted(key)]
 
     def document(self, name: str) -> DocumentEntry | None:
         """The entry of a document; None if it is absent or damaged."""
@@ -116,7 +132,7 @@ class Snapshot:
                 yield key
 
     def attention(self, key: bytes) -> ChunkAttention | None:
-        """What questions have given the chunk under a content key; None if none has met it."""
+        """How the record under a key of either kind was used; None if nothing is known of it."""
         return read_attention(self._transaction, key)
 
     def meta(self, name: str) -> bytes | None:
@@ -127,6 +143,10 @@ class Snapshot:
     def end(self) -> int:
         """Releases every view handed out; returns how many something still holds."""
         return sum(not _release(view) for view in self._views)
+
+    def _full_header(self, database: str, key: bytes) -> ChunkHeader | None:
+        header = self._header(database, key)
+        return None if header is None or header.is_evicted else header
 
     def _header(self, database: str, key: bytes) -> ChunkHeader | None:
         data = self._transaction.get(database, key)

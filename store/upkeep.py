@@ -14,6 +14,7 @@ from .environment import Environment
 from .errors import DamagedRecord
 from .faults import Batch, Fault, FaultKind, Rules, Step
 from .keys import KEY_BYTES
+from .snapshot import Snapshot
 from .transactions import ReadTransaction, WriteTransaction
 from .writing import CONTENT, POSITIONAL, ChunkUse, RecordKind, stored_header
 
@@ -61,9 +62,7 @@ def repair_faults(txn: WriteTransaction, faults: Iterable[Fault]) -> None:
     for fault in faults:
         kind = _KIND_OF.get(fault.database)
         if fault.database == "usage":
-            recounted[CONTENT].add(fault.key)
-            if fault.kind is FaultKind.DAMAGED:
-                txn.delete("usage", fault.key)
+            _drop_usage(txn, fault)
         elif kind is None or len(fault.key) != KEY_BYTES:
             txn.delete(fault.database, fault.key)
         elif fault.kind is FaultKind.DAMAGED and fault.database == kind.records:
@@ -84,20 +83,30 @@ def _recount(txn: WriteTransaction, kind: RecordKind, keys: set[bytes]) -> None:
         txn.delete(kind.counts, key)
         if not is_preamble(txn, kind, key):
             txn.delete_prefix(kind.records, key)
-        if kind is CONTENT:
-            txn.delete("usage", key)
+        txn.delete("usage", key)
+
+
+def _drop_usage(txn: WriteTransaction, fault: Fault) -> None:
+    """Unless it is of a record that was counted meanwhile."""
+    counted = any(txn.get(kind.counts, fault.key) is not None for kind in (CONTENT, POSITIONAL))
+    if fault.kind is FaultKind.DAMAGED or not counted:
+        txn.delete("usage", fault.key)
 
 
 def _use(txn: ReadTransaction, kind: RecordKind, key: bytes) -> ChunkUse:
-    """Sizes by the record's header; without it as they were counted, zero if that cannot be read."""
+    """Sizes by the record's header; without it as they were counted, zero if that cannot be read.
+
+    One that was evicted has no bytes.
+    """
     header = stored_header(txn, kind, key)
     if header is not None:
         return ChunkUse(0, header.num_tokens, header.total_bytes)
     data = txn.get(kind.counts, key)
     try:
-        return ChunkUse(0, 0, 0) if data is None else ChunkUse.from_bytes(data)
+        use = ChunkUse(0, 0, 0) if data is None else ChunkUse.from_bytes(data)
     except DamagedRecord:
-        return ChunkUse(0, 0, 0)
+        use = ChunkUse(0, 0, 0)
+    return use._replace(num_bytes=0) if Snapshot(txn).is_evicted(key) else use
 
 
 def _page_faults(environment: Environment) -> Iterator[Fault]:

@@ -1,7 +1,7 @@
 """Writing records and documents within one transaction: what is stored once, counted, and dropped when unused.
 
 `refs` holds, per content key, how many documents name the chunk, its tokens, and its bytes; `position_refs` the same
-per positional key.
+per positional key. Of a record that was evicted they have no bytes, and its header without layers is still there.
 """
 
 import struct
@@ -12,7 +12,8 @@ from typing import NamedTuple, Self
 
 from .chains import ChainEntry, read_chains
 from .errors import DamagedRecord, ForeignRecord, MissingChunk, MissingDocument, StoreDamaged
-from .names import CHAIN_PREFIX, IDENTITY_KEY, document_key
+from .importance import note_written
+from .names import CHAIN_PREFIX, IDENTITY_KEY, document_key, pin_key
 from .records import ChunkHeader, ChunkRecord, DocumentEntry, StoreIdentity
 from .sealed import append_checksum, strip_checksum
 from .snapshot import Snapshot, layer_key
@@ -71,7 +72,8 @@ def write_document(txn: WriteTransaction, entry: DocumentEntry, records: Sequenc
     num_bytes = 0
     for kind, new_keys in _keys_by_kind(entry).items():
         old_keys = _keys_by_kind(previous)[kind] if previous else {}
-        num_bytes += sum(_require_record(txn, kind, entry.name, key, given.get(key)) for key in new_keys)
+        at = entry.indexed_at
+        num_bytes += sum(_require_record(txn, kind, entry.name, key, given.get(key), at) for key in new_keys)
         _count_records(txn, kind, (key for key in new_keys if key not in old_keys))
         _release_records(txn, kind, (key for key in old_keys if key not in new_keys))
     if previous is None or previous.chunk_keys != entry.chunk_keys:
@@ -86,14 +88,15 @@ def delete_document(txn: WriteTransaction, name: str) -> bool:
         for kind, keys in _keys_by_kind(previous).items():
             _release_records(txn, kind, keys)
     cut_chains(txn, name)
+    txn.delete("meta", pin_key(name))
     return txn.delete("documents", document_key(name))
 
 
-def write_chain(txn: WriteTransaction, chain: ChainEntry, records: Sequence[ChunkRecord]) -> int:
-    """Stores a chain and those of its records that are given; returns the bytes written."""
+def write_chain(txn: WriteTransaction, chain: ChainEntry, records: Sequence[ChunkRecord], at: float) -> int:
+    """Stores a chain and those of its records that are given, at a Unix time; returns the bytes written."""
     given = {record.key: record for record in records}
     last = chain.documents[-1].name
-    num_bytes = sum(_require_record(txn, POSITIONAL, last, key, given.get(key)) for key in chain.position_keys)
+    num_bytes = sum(_require_record(txn, POSITIONAL, last, key, given.get(key), at) for key in chain.position_keys)
     if txn.get("meta", chain.key) is None:
         _count_records(txn, POSITIONAL, chain.position_keys)
     txn.put("meta", chain.key, chain.to_bytes())
@@ -129,6 +132,8 @@ def rewrite_entry(txn: WriteTransaction, entry: DocumentEntry) -> int:
 
 def drop_positions(txn: WriteTransaction) -> None:
     """Removes every positional record and every chain; every entry forgets its own."""
+    for key in txn.record_keys(POSITIONAL.counts):
+        txn.delete("usage", key)
     for database in POSITIONAL:
         txn.clear(database)
     txn.delete_prefix("meta", CHAIN_PREFIX)
@@ -164,20 +169,44 @@ def _keys_by_kind(entry: DocumentEntry) -> Mapping[RecordKind, dict[bytes, None]
 
 
 def stored_header(txn: ReadTransaction, kind: RecordKind, key: bytes) -> ChunkHeader | None:
-    """The header of a record; None if it is absent or damaged."""
+    """The header of a record; None if it is absent, evicted or damaged."""
     reader = Snapshot(txn)
     return reader.position_header(key) if kind is POSITIONAL else reader.header(key)
 
 
+def evict_record(txn: WriteTransaction, kind: RecordKind, key: bytes) -> int:
+    """Drops the layers of a record that documents name; returns its bytes, 0 if there was nothing to drop.
+
+    They go on naming it. Of a damaged or lost one nothing is left: it is made anew from the document's file.
+    """
+    header = stored_header(txn, kind, key)
+    data = txn.get(kind.counts, key)
+    if data is None or Snapshot(txn).is_evicted(key):
+        return 0
+    was_there = txn.get(kind.records, key) is not None
+    use = ChunkUse.from_bytes(data)
+    txn.put(kind.counts, key, use._replace(num_bytes=0).to_bytes())
+    txn.delete_prefix(kind.records, key)
+    if header is not None:
+        txn.put(kind.records, key, header.evicted().pack())
+    return use.num_bytes if was_there else 0
+
+
 def _require_record(
-    txn: WriteTransaction, kind: RecordKind, document: str, key: bytes, record: ChunkRecord | None
+    txn: WriteTransaction, kind: RecordKind, name: str, key: bytes, record: ChunkRecord | None, at: float
 ) -> int:
-    """Makes sure the record is stored; returns the bytes written."""
-    if record:
-        return write_record(txn, record)
-    if stored_header(txn, kind, key) is None:
-        raise MissingChunk(document, key)
-    return 0
+    """Makes sure the record of a document is stored, or was evicted; returns the bytes written."""
+    if not record:
+        if stored_header(txn, kind, key) is None and not Snapshot(txn).is_evicted(key):
+            raise MissingChunk(name, key)
+        return 0
+    num_bytes = write_record(txn, record)
+    counted = txn.get(kind.counts, key)
+    if num_bytes and counted is not None:  # it was evicted or damaged
+        use = ChunkUse.from_bytes(counted)._replace(num_tokens=record.header.num_tokens, num_bytes=num_bytes)
+        txn.put(kind.counts, key, use.to_bytes())
+    note_written(txn, key, at)
+    return num_bytes
 
 
 def _count_records(txn: WriteTransaction, kind: RecordKind, keys: Iterable[bytes]) -> None:
@@ -190,7 +219,8 @@ def _count_records(txn: WriteTransaction, kind: RecordKind, keys: Iterable[bytes
 
 def _first_use(txn: WriteTransaction, kind: RecordKind, key: bytes) -> ChunkUse:
     header = stored_header(txn, kind, key)
-    assert header is not None, "a record is stored before it is counted"
+    if header is None:  # evicted, and its count was lost
+        return ChunkUse(0, 0, 0)
     return ChunkUse(0, header.num_tokens, header.total_bytes)
 
 
@@ -204,8 +234,7 @@ def _release_records(txn: WriteTransaction, kind: RecordKind, keys: Iterable[byt
         else:
             txn.delete(kind.counts, key)
             txn.delete_prefix(kind.records, key)
-            if kind is CONTENT:
-                txn.delete("usage", key)
+            txn.delete("usage", key)
 
 
 def _put_entry(txn: WriteTransaction, entry: DocumentEntry) -> int:

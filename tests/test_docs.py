@@ -24,7 +24,7 @@ FENCE = re.compile(r"^```([^\n`]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]+\]\(([^)\s]+)\)")
 MARKER = re.compile(r"@@[A-Z]+[^@]*@@")
 RUN = "sh run"
-BENCH = ("bench", "bench ttft", "bench kv-cache", "bench index")
+BENCH = ("bench", "bench ttft", "bench kv-cache", "bench index", "bench eviction")
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,9 @@ def walk(command: Any, name: str = "") -> Iterator[Command]:
 
 
 SECTIONS = [
-    "index", "ask", "prewarm", "cron status", "history", "history clear", "stats", "doctor", "doctor --check", "export",
-    "import", "prune", "compact", "forget", *BENCH, "plan", "config show", "config path", "models", "path",
+    "index", "ask", "prewarm", "cron status", "history", "history clear", "stats", "budget", "pin", "doctor",
+    "doctor --check", "export", "import", "prune", "compact", "forget", *BENCH, "plan", "config show", "config path",
+    "models", "path",
 ]  # fmt: skip
 COMMANDS = list(walk(typer.main.get_command(app)))
 
@@ -128,6 +129,8 @@ def printed(tmp_path_factory: pytest.TempPathFactory, default_model_dir: Path, s
         "history": ["history"],
         "history clear": ["history", "clear"],
         "stats": ["stats"],
+        "pin": ["pin", "tea.md"],
+        "budget": ["budget", "1GB"],
         "doctor": ["doctor"],
         "doctor --check": ["doctor", "--check"],
         "export": ["export", "notes.kvb"],
@@ -159,6 +162,7 @@ def printed(tmp_path_factory: pytest.TempPathFactory, default_model_dir: Path, s
         "plan": ["plan", "notes", "--budget", "1GB"],
         "config show": ["config", "show"],
         "config path": ["config", "path"],
+        "bench eviction": ["bench", "eviction", "--documents", "60", "--questions", "10", "--repeats", "1"],
         "models": ["models", "list"],
         "path": ["path"],
     }

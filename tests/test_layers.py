@@ -24,7 +24,7 @@ ALLOWED = {
         "kvboost_cli.kv",
         "store",
     },
-    "kvboost_cli.bench": {"kvboost_cli.pipelines", "kvboost_cli.documents", "kvboost_cli.model"},
+    "kvboost_cli.bench": {"kvboost_cli.pipelines", "kvboost_cli.documents", "kvboost_cli.model", "store"},
     "kvboost_cli.setting_facts": set[str](),
     "kvboost_cli.settings": {"kvboost_cli.setting_facts"},
     "kvboost_cli.settings_view": {"kvboost_cli.setting_facts", "kvboost_cli.settings"},
@@ -59,7 +59,7 @@ OWNERS = {
     "rich": "kvboost_cli/console.py",
     "typer": ("kvboost_cli/commands/", "kvboost_cli/main.py"),
     "pydantic": "kvboost_cli/settings.py",
-    "matplotlib": ("kvboost_cli/bench/picture.py", "kvboost_cli/bench/ttft_picture.py"),
+    "matplotlib": tuple(f"kvboost_cli/bench/{name}.py" for name in ("picture", "ttft_picture", "eviction_picture")),
     "crontab": "kvboost_cli/scheduling/crontab_line.py",
     "zstandard": "kvboost_cli/bundle/frames.py",
 }

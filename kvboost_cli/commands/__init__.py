@@ -15,6 +15,8 @@ GROUPS = {
     ),
     "Keeping the store in order": (
         "doctor",
+        "budget",
+        "pin",
         "prune",
         "compact",
         "forget",

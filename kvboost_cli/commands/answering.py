@@ -104,8 +104,11 @@ def _end_line(run: Answering) -> None:
 
 def _keep(run: Answering, answer: "Answer", report: "AskReport") -> None:
     """Store what had to be computed, unless the store cannot be written."""
+    from store import StoreFull
+
     from ..documents import Skipped
     from ..pipelines import finishing
+    from ..pipelines.restoring import has_evicted
 
     workspace, damaged = run.workspace, answer.stitched.damaged
     if workspace.store.readonly:
@@ -114,16 +117,25 @@ def _keep(run: Answering, answer: "Answer", report: "AskReport") -> None:
     if damaged:
         console.warn(f"stored records were damaged and have not been used: {len(damaged)}")
     was_read = any(document.prepared is not None for document in answer.stitched.prompt.documents)
-    if not run.quiet and (was_read or damaged):
+    if not run.quiet and (was_read or damaged or has_evicted(workspace, answer.stitched)):
         console.say("keeping what was computed, so that the next ask finds it")
-    for event in finishing.write_back(workspace, answer.stitched):
-        if isinstance(event, Skipped):
-            console.warn(f"{event.reason}: {event.path}")
-    finishing.record_reference(workspace, report)
+    try:
+        for event in finishing.write_back(workspace, answer.stitched):
+            if isinstance(event, Skipped):
+                console.warn(f"{event.reason}: {event.path}")
+        _record(run, answer, report)
+    except StoreFull as error:  # the answer is there all the same
+        console.warn(f"nothing was kept of this ask, {error}")
+
+
+def _record(run: Answering, answer: "Answer", report: "AskReport") -> None:
+    from ..pipelines import finishing
+
+    finishing.record_reference(run.workspace, report)
     if run.history:
-        finishing.record_ask(workspace, report, answer.stitched)
+        finishing.record_ask(run.workspace, report, answer.stitched)
     else:
-        finishing.record_figures(workspace, report)
+        finishing.record_figures(run.workspace, report)
 
 
 def _show_nothing(_report: "AskReport") -> None:

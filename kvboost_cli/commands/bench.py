@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, get_args, get_type_hints
 
 import typer
 
-from . import bench_decode, bench_encode, bench_ttft, options
+from . import bench_decode, bench_encode, bench_eviction, bench_ttft, options
 from .bench_common import bench_model, index_stand_aloud
 from .pages import Page, Section
 
@@ -32,6 +32,7 @@ def register(app: typer.Typer) -> None:
     group.command("ttft", cls=Page)(bench_ttft.ttft)
     group.command("kv-cache", cls=Page)(bench_decode.kv_cache)
     group.command("index", cls=Page)(bench_encode.index)
+    group.command("eviction", cls=Page)(bench_eviction.eviction)
     app.add_typer(group, name="bench")
 
 

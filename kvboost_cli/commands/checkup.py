@@ -135,15 +135,17 @@ def _look_into(store: "ChunkStore") -> tuple[Check, Check, Check]:
 
 
 def check_entries(snapshot: "Snapshot", entries: "list[DocumentEntry]", *, num_damaged: int) -> Check:
-    """Whether every record that a sound entry names has a sound header; layers are not read."""
+    """Whether every record that a sound entry names has a sound header, or gave way to others; layers are not read."""
     chunks = {key for entry in entries for key in entry.chunk_keys}
     exact = {key for entry in entries for key in entry.position_keys}
-    num_missing = len(snapshot.missing([*chunks])) + len(snapshot.missing_positions([*exact]))
+    num_missing = len(snapshot.lost([*chunks, *exact]))
     if num_damaged or num_missing:
         fault = f"damaged or missing: {num_damaged:,} documents' entries and {num_missing:,} records' headers"
         return Check("entries", FAILED, fault, _REINDEX)
+    num_evicted = sum(map(snapshot.is_evicted, [*chunks, *exact]))
     told = f"{len(entries):,} documents, {len(chunks):,} chunks, {len(exact):,} exact records: every header is sound"
-    return Check("entries", OK, told)
+    evicted = f"; {num_evicted:,} records gave way to others and are made anew on demand" if num_evicted else ""
+    return Check("entries", OK, f"{told}{evicted}")
 
 
 def check_search(store: "ChunkStore", entries: "list[DocumentEntry]") -> Check:

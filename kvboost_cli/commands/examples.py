@@ -22,6 +22,8 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "history clear": ("kvboost history clear",),
     "stats": ("kvboost stats", "kvboost stats --json"),
     "doctor": ("kvboost doctor", "kvboost doctor --check       # read and check the whole store"),
+    "budget": ("kvboost budget", "kvboost budget 20GB"),
+    "pin": ("kvboost pin on-call.md", "kvboost pin --remove on-call.md"),
     "prune": ("kvboost prune --dry-run", "kvboost prune"),
     "compact": ("kvboost compact",),
     "forget": ("kvboost forget plans.md", "kvboost forget plans.md --compact    # and leave no byte of it"),
@@ -30,6 +32,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "bench ttft": ("kvboost bench ttft --sizes 1k,4k",),
     "bench quality": ("kvboost bench quality --docs docs/ --n 20",),
     "bench kv-cache": ("kvboost bench kv-cache",),
+    "bench eviction": ("kvboost bench eviction",),
     "bench index": ("kvboost bench index",),
     "plan": (
         "kvboost plan --context 32000                    # this store's model",

@@ -67,6 +67,7 @@ FAILURES: Mapping[str, Failure] = {
     ),
     "EmptyQuestion": Failure(2, "write the question after `kvboost ask`, or give - and pipe it in"),
     "SettingRefused": Failure(2, "choose another value; `kvboost index --help` lists them"),
+    "BudgetRefused": Failure(2, "write a size as in `kvboost budget 20GB`, or `kvboost budget none`"),
     "ForeignKV": Failure(
         1,
         "give --model its own model, or import into another --store: a new one takes its settings",
@@ -123,7 +124,9 @@ FAILURES: Mapping[str, Failure] = {
     "ForeignRecord": Failure(1, _REINDEX),
     "DamagedRecord": Failure(1, _REPAIR),
     "StoreDamaged": Failure(1, "move the store's directory away and run `kvboost index` again"),
-    "StoreFull": Failure(1, "free disk space, or choose a larger disk with --store"),
+    "StoreFull": Failure(
+        1, "free disk space, raise `kvboost budget`, unpin documents, or choose a larger disk with --store"
+    ),
     "StoreBusy": Failure(75, "wait until the other kvboost has ended, then " + _RETRY),
     "StoreReadonly": Failure(1, "make the directory writable, or choose another --store"),
     "StoreUnreadable": Failure(1, "check the permissions of the directory and its files"),

@@ -1,7 +1,7 @@
 """``kvboost index``: compute the KV of documents once and keep it."""
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from . import gating, options
+from .budget import set_limits
 from .index_output import summary
 from .pages import Page
 
@@ -67,6 +68,14 @@ def index(
         str | None,
         typer.Option(metavar="K/N", help="Only the K-th of N shares of the documents.", rich_help_panel=DOCUMENTS),
     ] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE|none", help="How much the store may take on disk, such as 20GB; it is remembered."),
+    ] = None,
+    pin: Annotated[
+        bool,
+        typer.Option("--pin", help="Never drop these documents to keep the budget.", rich_help_panel=DOCUMENTS),
+    ] = False,
     prune: Annotated[
         bool, typer.Option("--prune", help="Remove documents that are gone below PATH.", rich_help_panel=DOCUMENTS)
     ] = False,
@@ -88,10 +97,11 @@ def index(
             "dtype": dtype,
         }
     )  # fmt: skip
+    _require_possible(budget, pin=pin, dry_run=dry_run)
     request = _request(
         paths or [], glob or [], exclude or [], files_from, shard, prune=prune, force=force, dry_run=dry_run
     )
-    tally = _run(settings, request, quiet=quiet, no_wait=no_wait)
+    tally = _run(settings, request, budget, pin=pin, quiet=quiet, no_wait=no_wait)
     _print(tally, as_json=as_json, quiet=quiet, dry_run=dry_run)
     if tally.num_failed:
         raise typer.Exit(3)
@@ -118,8 +128,20 @@ def _request(
     if not prune:
         discover(named, globs=globs, excludes=excludes)  # a missing path is told before a store is made
     return IndexRequest(
-        named, listed, globs, excludes, text, prune=prune, force=force, dry_run=dry_run, shard=_parse_shard(shard)
-    )
+        named, listed, globs, excludes, text, prune=prune, force=force, dry_run=dry_run,
+        shard=_parse_shard(shard),
+    )  # fmt: skip
+
+
+def _require_possible(budget: str | None, *, pin: bool, dry_run: bool) -> None:
+    """Raise what is wrong with the budget before anything is done."""
+    from store import Budget
+
+    from ..pipelines.budget import make_budget
+
+    if dry_run and (pin or budget is not None):
+        raise typer.BadParameter("a dry run sets no budget and pins nothing", param_hint="'--dry-run'")
+    make_budget(budget, None, Budget())
 
 
 def _require_sources(paths: list[str], files_from: str | None) -> None:
@@ -150,29 +172,49 @@ def _read_list(path: str) -> list[str]:
         raise typer.BadParameter(f"{error.strerror}: {path}", param_hint="'--files-from'") from error
 
 
-def _run(settings: "Settings", request: "IndexRequest", *, quiet: bool, no_wait: bool) -> "IndexTally":
+def _run(
+    settings: "Settings", request: "IndexRequest", budget: str | None, *, pin: bool, quiet: bool, no_wait: bool
+) -> "IndexTally":
     from ..pipelines.folders import remember_run
     from ..pipelines.indexing import index_documents
     from ..pipelines.refreshing import folders_of
 
     started = perf_counter()
     with _opened(settings, request) as workspace, _locked(workspace, request, no_wait=no_wait):
+        if budget is not None:
+            set_limits(workspace.store, budget, None, quiet=quiet)
         if not request.dry_run:
             remember_run(workspace.store, folders_of(request))
         events = index_documents(workspace, request)
+        if pin:
+            events = _pinning(workspace, events)
         return follow(events, workspace, started, dry_run=request.dry_run, quiet=quiet)
+
+
+def _pinning(workspace: "Workspace", events: Iterable["IndexEvent"]) -> Iterator["IndexEvent"]:
+    """Pin each document as soon as it is stored."""
+    from store import pin_documents
+
+    from ..pipelines.writer import Indexed
+
+    for event in events:
+        if isinstance(event, Indexed):
+            pin_documents(workspace.store, [event.name])
+        yield event
 
 
 def follow(
     events: Iterable["IndexEvent"], workspace: "Workspace", started: float, *, dry_run: bool = False, quiet: bool
 ) -> "IndexTally":
     """Count the events of a run that began at ``started``, by ``perf_counter``, and show how far it is."""
+    from store import evicted_of
+
     from .. import console
     from ..documents import Skipped
     from ..pipelines.tally import IndexTally
     from ..pipelines.writer import Encoded
 
-    tally, gate = IndexTally(), None
+    tally, gate, before = IndexTally(), None, evicted_of(workspace.store)
     with console.index_progress(quiet=quiet) as show:
         for event in events:
             if isinstance(event, Encoded) and gate is None:  # the model is loaded, and hours may follow
@@ -183,6 +225,7 @@ def follow(
             if tally.num_planned:
                 show(_progress(tally))
         tally.seconds = perf_counter() - started - (0.0 if gate is None else gate.check_s)
+        tally.count_evicted(before, evicted_of(workspace.store))
         _look_back_or_ahead(workspace, tally, dry_run=dry_run)
     return tally
 

@@ -28,6 +28,9 @@ def summary(tally: "IndexTally", *, dry_run: bool) -> str:
         lines.append(f"exact behind the preamble: {tally.tokens_exact:,} tokens")
     if tally.bytes_written:
         lines.append(f"written: {tally.bytes_written / 1e6:,.1f} MB")
+    if tally.num_evicted:
+        dropped = f"{tally.num_evicted:,} records, {tally.evicted_bytes / 1e6:,.1f} MB"
+        lines.append(f"dropped to keep the budget: {dropped}; questions bring them back")
     passed_over = [skip for skip in tally.skipped if not skip.failed]
     lines.extend(f"passed over, {skip.reason}: {skip.path}" for skip in passed_over[:MAX_LISTED])
     if len(passed_over) > MAX_LISTED:

@@ -54,9 +54,16 @@ def _to_json(facts: "StoreStats", fidelity: "FidelityResult | None") -> dict[str
     return {
         "store": facts.path,
         "format": facts.format,
-        "bytes": {"file": facts.file_bytes, "live": facts.live_bytes, "budget": None},
+        "bytes": {
+            "file": facts.file_bytes,
+            "live": facts.live_bytes,
+            "disk": facts.disk_bytes,
+            "budget": facts.budget.limit_bytes,
+        },
         "documents": facts.num_documents,
         "chunks": facts.num_chunks,
+        "evicted": facts.num_evicted,
+        "pinned": facts.num_pinned,
         "tokens": facts.num_tokens,
         "bytes_per_token": facts.bytes_per_token,
         "models": models,
@@ -78,6 +85,7 @@ def _rows(facts: "StoreStats") -> list[tuple[str, str]]:
         ("tokens", f"{facts.num_tokens:,}"),
         ("bytes per token", f"{facts.bytes_per_token:,.0f}"),
         ("file", f"{facts.file_bytes / 1e6:,.1f} MB, {facts.live_bytes / 1e6:,.1f} MB live"),
+        ("budget", _budget(facts)),
         ("asks", f"{facts.num_asks:,}"),
         ("documents asked", f"{facts.documents_exact:,} exact, {facts.documents_content:,} content, "
                             f"{facts.documents_miss:,} miss"),
@@ -89,3 +97,13 @@ def _rows(facts: "StoreStats") -> list[tuple[str, str]]:
     if facts.ttft_p50_s is not None and facts.ttft_p95_s is not None:
         rows.append(("TTFT", f"p50 {facts.ttft_p50_s * 1000:,.0f} ms, p95 {facts.ttft_p95_s * 1000:,.0f} ms"))
     return rows
+
+
+def _budget(facts: "StoreStats") -> str:
+    limit_bytes = facts.budget.limit_bytes
+    if limit_bytes is None:
+        return f"none; {facts.disk_bytes / 1e6:,.1f} MB on disk"
+    return (
+        f"{limit_bytes / 1e6:,.1f} MB; {facts.disk_bytes / 1e6:,.1f} MB on disk, {facts.num_evicted:,} chunks evicted; "
+        f"pinned documents: {facts.num_pinned:,}"
+    )

@@ -130,11 +130,11 @@ def _from_store(workspace: Workspace, snapshot: Snapshot, entry: DocumentEntry) 
     named = header_ids(workspace.handle.codec, title)
     chunks = []
     for place, key in enumerate(entry.chunk_keys):
-        header = snapshot.header(key)
+        token_ids = snapshot.token_ids(key)  # known of evicted ones, too
         before = () if place else named
-        if header is None or tuple(header.token_ids[: len(before)]) != before:
+        if token_ids is None or token_ids[: len(before)] != before:
             return None
-        chunks.append(AskedChunk(place, key, tuple(header.token_ids[len(before) :])))
+        chunks.append(AskedChunk(place, key, token_ids[len(before) :]))
     return AskedDocument(entry.name, title, tuple(chunks), len(chunks), None)
 
 

@@ -134,7 +134,7 @@ def _resolve(workspace: Workspace, snapshot: Snapshot, demand: Demand, preamble:
     if not links:
         return None
     keys = tuple(link.key for link in links)
-    missing = frozenset(snapshot.missing_positions(keys))
+    missing = frozenset(snapshot.lost(keys))  # what gave way to others stays away
     chained = ChainEntry(demand.order.preamble, tuple(parts), keys)
     return OrderChain(demand, chained, preamble, tuple(links), tuple(documents), missing)
 
@@ -159,9 +159,9 @@ def _runs(
     places = range(len(entry.chunk_keys)) if part.places is None else part.places
     if not all(place < len(entry.chunk_keys) for place in places):
         return None
-    headers = [snapshot.header(entry.chunk_keys[place]) for place in places]
-    runs = [tuple(header.token_ids) for header in headers if header is not None]
-    if len(runs) < len(headers):
+    stored = [snapshot.token_ids(entry.chunk_keys[place]) for place in places]
+    runs = [token_ids for token_ids in stored if token_ids is not None]
+    if len(runs) < len(stored):
         return None
     if runs and places[0]:  # the record of the document's first chunk alone has its header
         runs[0] = (*header_ids(workspace.handle.codec, document_title(entry.name, entry.root)), *runs[0])

@@ -10,6 +10,7 @@ PipelineError
 ├── DeviceMemoryShort   the prompt needs more memory than the device has free
 ├── EmptyQuestion       there is nothing to ask
 ├── SettingRefused      a setting that this model cannot be used with
+├── BudgetRefused       a size or a budget that cannot be
 ├── ForeignKV           a bundle or a store to import is of another model or recipe
 ├── SameStore           a store would be imported into itself
 └── FidelityNotMeasured the fidelity gate could not be run
@@ -55,6 +56,10 @@ class EmptyQuestion(PipelineError):
 
 class SettingRefused(PipelineError):
     """A setting cannot be used with this model."""
+
+
+class BudgetRefused(PipelineError):
+    """A size that cannot be read, or a budget that no store can keep."""
 
 
 class ForeignKV(PipelineError):

@@ -1,7 +1,7 @@
 """After the answer: the report, the verification, and what had to be computed goes into the store."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from store import AskEntry, ChunkRecord, count_ask
@@ -15,6 +15,7 @@ from .prepare import PreparedDocument
 from .records import positional_record
 from .repairing import default_ratio, effective_name
 from .report import AskReport, DocumentReport, Verification, count_tokens
+from .restoring import Restored, restore_evicted
 from .speeds import PREFILL, estimate_prefill_s, make_sample, read_speeds, record_speed
 from .verify import compute_reference, measure_divergence, summarize
 from .workspace import Workspace
@@ -77,7 +78,8 @@ def verify_answer(workspace: Workspace, answer: Answer) -> Verification:
 def write_back(workspace: Workspace, stitched: Stitched) -> Iterator[Indexed | Encoded | Skipped]:
     """Store the preamble's exact KV and, by the encoder of ``index``, the documents that lacked chunks.
 
-    A document with a damaged record is looked through for others; one whose file is gone is skipped.
+    A document with a damaged record is looked through for others; one whose file is gone is skipped. Evicted records
+    come back as far as this prompt had a use for them.
     """
     if stitched.found.preamble is None and stitched.prompt.preamble:
         workspace.store.put_position(_preamble_record(workspace, stitched))
@@ -87,15 +89,24 @@ def write_back(workspace: Workspace, stitched: Stitched) -> Iterator[Indexed | E
             lacking.extend(_lacking(workspace, document, stitched.damaged))
         except (DocumentNotFound, DocumentError) as error:
             yield Skipped(document.name, f"a record is damaged and cannot be made anew ({error})", failed=True)
-    if not lacking:
+    told = {prepared.document.name for prepared in lacking}
+    evicted = [item for item in restore_evicted(workspace, stitched) if item.prepared.document.name not in told]
+    yield from _store_anew(workspace, [*map(Restored, lacking), *evicted], stitched.damaged)
+
+
+def _store_anew(
+    workspace: Workspace, documents: Sequence[Restored], damaged: frozenset[bytes]
+) -> Iterator[Indexed | Encoded]:
+    """Encode what the documents lack; a store without fillers gets them from these documents."""
+    if not documents:
         return
     writer = DocumentWriter(
         workspace,
-        lambda: [(item.document.content_hash, _token_ids(item)) for item in lacking],
-        verify=bool(stitched.damaged),
+        lambda: [(item.prepared.document.content_hash, _token_ids(item.prepared)) for item in documents],
+        verify=bool(damaged),
     )
-    for prepared in lacking:
-        yield from writer.add(prepared, damaged=stitched.damaged)
+    for item in documents:
+        yield from writer.add(item.prepared, damaged=damaged, left=item.left)
     yield from writer.flush()
 
 
@@ -128,15 +139,25 @@ def _preamble_record(workspace: Workspace, stitched: Stitched) -> ChunkRecord:
     return positional_record(key, handle.loaded, handle.fingerprint, workspace.recipe, preamble, layers, rotated=True)
 
 
-def chunk_attention(stitched: Stitched) -> dict[bytes, float]:
-    """The attention that the question gave each chunk, by content key: 0 to 1. Empty if it was not measured."""
-    if stitched.mass is None:
-        return {}
+def record_attention(stitched: Stitched) -> dict[bytes, float]:
+    """The attention that the question gave each record of its prompt, by key: 0 to 1, and 0 if it was not measured.
+
+    All chunks are there under their content keys. The exact records that served stand in a row, and each is needed for
+    those behind it, so it has their attention, too.
+    """
+    mass = None if stitched.mass is None else stitched.mass.cpu()
+    seen = [
+        0.0 if mass is None else float(mass[placed.start : placed.start + placed.num_tokens].sum())
+        for placed in stitched.plan.chunks
+    ]
     attention: dict[bytes, float] = {}
-    mass = stitched.mass.cpu()
-    for placed, chunk in zip(stitched.plan.chunks, stitched.prompt.chunks, strict=True):
-        seen = float(mass[placed.start : placed.start + placed.num_tokens].sum())
-        attention[chunk.key] = attention.get(chunk.key, 0.0) + seen
+    for chunk, share in zip(stitched.prompt.chunks, seen, strict=True):
+        attention[chunk.key] = attention.get(chunk.key, 0.0) + share
+    behind = 0.0
+    for record, share in zip(reversed(stitched.found.chunks), reversed(seen), strict=True):
+        if record is not None and record.hit is Hit.EXACT:
+            behind += share
+            attention[record.key] = behind
     return attention
 
 
@@ -155,7 +176,7 @@ def record_ask(workspace: Workspace, report: AskReport, stitched: Stitched) -> N
         preamble=stitched.found.preamble_key.hex(),
         excerpts=tuple(map(_excerpt, stitched.prompt.documents)),
     )
-    workspace.store.record_ask(entry, chunk_attention(stitched))
+    workspace.store.record_ask(entry, record_attention(stitched))
 
 
 def record_figures(workspace: Workspace, report: AskReport) -> None:

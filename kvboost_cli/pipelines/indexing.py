@@ -192,9 +192,12 @@ def _touched_entry(workspace: Workspace, document: Document) -> DocumentEntry | 
 
 
 def _is_whole(workspace: Workspace, snapshot: Snapshot, entry: DocumentEntry) -> bool:
-    """Whether all records are present; a store that had other settings meanwhile has lost the positional ones."""
+    """Whether no record is lost: evicted ones are made anew when a question needs them.
+
+    A store that had other settings meanwhile has lost the positional ones.
+    """
     has_exact = bool(entry.position_keys) or not workspace.recipe.exact
-    return has_exact and not snapshot.missing(entry.chunk_keys) and not snapshot.missing_positions(entry.position_keys)
+    return has_exact and not snapshot.lost([*entry.chunk_keys, *entry.position_keys])
 
 
 def _is_retitled(workspace: Workspace, entry: DocumentEntry, document: Document) -> bool:

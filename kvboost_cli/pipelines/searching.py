@@ -73,5 +73,5 @@ class StoreSearch:
 
 def _chunk_texts(snapshot: Snapshot, entry: DocumentEntry, decode: Decode) -> list[str]:
     named = header_text(document_title(entry.name, entry.root))
-    headers = [snapshot.header(key) for key in entry.chunk_keys]
-    return ["" if header is None else decode(header.token_ids).removeprefix(named) for header in headers]
+    runs = [snapshot.token_ids(key) for key in entry.chunk_keys]
+    return ["" if run is None else decode(run).removeprefix(named) for run in runs]

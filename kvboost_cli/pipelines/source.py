@@ -72,7 +72,7 @@ class StoreSource:
         content = {key: snapshot.header(key) for key in entry.chunk_keys}
         num_lacking = sum(not _is_sound(snapshot, key, header) for key, header in content.items())
         if num_lacking:
-            return Skipped(name, f"chunks of it are missing or damaged: {num_lacking:,}", failed=True)
+            return Skipped(name, f"chunks of it are evicted, missing or damaged: {num_lacking:,}", failed=True)
         parent = self._sound_parent(snapshot, entry)
         if parent is None:
             entry = replace(entry, position_keys=())

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from store import Evicted
+
 from ..documents import Skipped
 from .cost import Cost
 from .indexing import IndexEvent, InOtherShard, Planned, Removed
@@ -27,6 +29,8 @@ class IndexTally:
     tokens_exact: int = 0
     bytes_written: int = 0
     cost: Cost = field(default_factory=Cost)
+    num_evicted: int = 0
+    evicted_bytes: int = 0
     seconds: float = 0.0
     outlook: Outlook | None = None
 
@@ -60,6 +64,11 @@ class IndexTally:
             self.num_done += 1
             self.bytes_done += event.size_bytes
 
+    def count_evicted(self, before: Evicted, now: Evicted) -> None:
+        """What gave way between two moments."""
+        self.num_evicted = now.num_records - before.num_records
+        self.evicted_bytes = now.num_bytes - before.num_bytes
+
     @property
     def num_documents(self) -> int:
         """Documents that are in the store now."""
@@ -81,5 +90,6 @@ class IndexTally:
             "seconds": self.seconds,
             "tokens_per_s": self.tokens_encoded / self.seconds if self.seconds else 0.0,
             "bytes_written": self.bytes_written,
+            "evicted": {"records": self.num_evicted, "bytes": self.evicted_bytes},
             "planned": None if self.outlook is None else self.outlook.to_json(),
         }

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from .encoding import Encoder
 
 
+NONE = frozenset[bytes]()
+
+
 @dataclass(frozen=True)
 class Indexed:
     """One document is done. ``change`` is added, updated or unchanged; ``was_read`` is false if its facts sufficed.
@@ -61,6 +64,10 @@ class Waiting:
         links = frozenset(link.key for link in self.chain)
         return replace(self, missing=keys - links, missing_links=keys & links)
 
+    def without(self, left: frozenset[bytes]) -> "Waiting":
+        """The same, with the keys ``left`` not missing."""
+        return replace(self, missing=self.missing - left, missing_links=self.missing_links - left)
+
     @property
     def num_missing_tokens(self) -> int:
         """Tokens of the missing chunks."""
@@ -93,13 +100,16 @@ class DocumentWriter:
         self._waiting: list[Waiting] = []
         self._encoder: Encoder | None = None
 
-    def add(self, prepared: PreparedDocument, damaged: frozenset[bytes] = frozenset()) -> Iterator[Indexed | Encoded]:
+    def add(
+        self, prepared: PreparedDocument, damaged: frozenset[bytes] = NONE, left: frozenset[bytes] = NONE
+    ) -> Iterator[Indexed | Encoded]:
         """Take a document; yields the events of those that were stored by now.
 
-        Records among ``damaged`` are encoded again although the store has a header for them.
+        Records among ``damaged`` are encoded again although the store has a header for them; evicted ones among
+        ``left`` are not.
         """
         chain = self._workspace.chain(prepared)
-        self._waiting.append(_wait(self._workspace, prepared, chain, damaged, verify=self._verify))
+        self._waiting.append(_wait(self._workspace, prepared, chain, damaged, verify=self._verify).without(left))
         num_tokens = sum(waiting.num_waiting_tokens for waiting in self._waiting)
         if not num_tokens or num_tokens >= self._loaded_encoder().batch_tokens:
             yield from self.flush()

@@ -30,8 +30,8 @@ VERIFY = {
     "matched_prefix": int, "reference_answer": str,
 }  # fmt: skip
 STATS = {
-    "store": str, "format": int, "bytes": {"file": int, "live": int, "budget": type(None)}, "documents": int,
-    "chunks": int, "tokens": int, "bytes_per_token": NUMBER,
+    "store": str, "format": int, "bytes": {"file": int, "live": int, "disk": int, "budget": type(None)},
+    "documents": int, "chunks": int, "evicted": int, "pinned": int, "tokens": int, "bytes_per_token": NUMBER,
     "models": [{"name": str, "fingerprint": str, "recipe": dict}],
     "asks": dict.fromkeys(("count", "exact", "content", "miss"), int),
     "ttft": dict.fromkeys(("p50_s", "p95_s"), (float, type(None))),

@@ -8,7 +8,16 @@ from pathlib import Path
 
 import lmdb
 
-from store import ChainEntry, ChunkRecord, DocumentEntry, StoreIdentity, build_record, content_key, positional_key
+from store import (
+    ChainEntry,
+    ChunkHeader,
+    ChunkRecord,
+    DocumentEntry,
+    StoreIdentity,
+    build_record,
+    content_key,
+    positional_key,
+)
 from store.names import CHAIN_PREFIX
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -96,20 +105,30 @@ def flip_byte(data: bytes, position: int) -> bytes:
 def audit(path: Path) -> set[str]:
     """Checks naively that records, counts and documents fit each other; returns the documents' names.
 
-    Positional records may be there without a document, but are whole.
+    Positional records may be there without a document, but are whole; of evicted ones only a header is there.
     """
     entries = [DocumentEntry.from_bytes(data) for data in raw_items(path, "documents").values()]
     meta = raw_items(path, "meta")
     uses = Counter(key for entry in entries for key in set(entry.chunk_keys))
     assert _counts(path, "refs") == uses
-    assert _parts(path, "chunks") == dict.fromkeys(uses, 1 + NUM_LAYERS)
+    evicted = {key for name in ("chunks", "positions") for key in evicted_keys(path, name)}
+    assert _parts(path, "chunks") == {key: 1 if key in evicted else 1 + NUM_LAYERS for key in uses}
     chains = [ChainEntry.from_bytes(data) for name, data in meta.items() if name.startswith(CHAIN_PREFIX)]
     position_uses = Counter(key for named in (*entries, *chains) for key in set(named.position_keys))
     assert _counts(path, "position_refs") == position_uses
     positions = _parts(path, "positions")
     assert position_uses.keys() <= positions.keys()
-    assert set(positions.values()) <= {1 + NUM_LAYERS}
+    assert positions == {key: 1 if key in evicted else 1 + NUM_LAYERS for key in positions}
     return {entry.name for entry in entries}
+
+
+def evicted_keys(path: Path, database: str) -> set[bytes]:
+    """What was evicted there, by its headers; its counts tell of no bytes."""
+    headers = {key: ChunkHeader.unpack(data) for key, data in raw_items(path, database).items() if len(key) == 32}
+    evicted = {key for key, header in headers.items() if not header.num_layers}
+    counts = raw_items(path, "refs" if database == "chunks" else "position_refs")
+    assert evicted == {key for key, data in counts.items() if not int.from_bytes(data[8:16], "little")}
+    return evicted
 
 
 def _counts(path: Path, database: str) -> dict[bytes, int]:

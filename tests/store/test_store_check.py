@@ -10,7 +10,8 @@ from store_samples import IDENTITY, audit, flip_byte, make_entry, make_position,
 
 from store import AskEntry, ChunkStore, Fault, FaultKind, Rules, Step, check_store, compact_store, repair_store
 from store.counting import EVERY_KEY, KeyRange, count_named, key_ranges
-from store.names import ASK_TOTALS_KEY, document_key, meta_key
+from store.names import ASK_TOTALS_KEY, BUDGET_KEY, EVICTED_KEY, document_key, meta_key, pin_key
+from store.sealed import seal
 from store.snapshot import layer_key
 from store.writing import CONTENT
 
@@ -72,6 +73,9 @@ BAD_VALUES = {
     "a changed preamble": ("positions", PREAMBLE.key, layer_key(PREAMBLE.key, 0), b"?"),
     "a changed ask": ("asks", (0).to_bytes(8, "big"), (0).to_bytes(8, "big"), b"?"),
     "changed totals of asks": ("meta", ASK_TOTALS_KEY, ASK_TOTALS_KEY, b"?"),
+    "a changed budget": ("meta", BUDGET_KEY, BUDGET_KEY, b"?"),
+    "a changed count of evictions": ("meta", EVICTED_KEY, EVICTED_KEY, b"?"),
+    "a changed pin": ("meta", pin_key("/a"), pin_key("/a"), seal("/b")),
     "a changed usage": ("usage", A.key, A.key, b"?"),
     "a changed document": ("documents", document_key("/b"), document_key("/b"), b"?"),
     "a changed count": ("refs", A.key, A.key, b"?"),
@@ -135,7 +139,8 @@ def test_a_flipped_byte_of_a_number_is_found_and_numbers_without_a_checksum_are_
     for position in range(len(data)):
         overwrite(path, database, key, flip_byte(data, position))
         assert (FaultKind.DAMAGED, database, key) in places(faults(path))
-    overwrite(path, database, key, data[:-8])
+    former = {"usage": data[:16] + data[24:28]}.get(database, data[:-8])
+    overwrite(path, database, key, former)
     assert faults(path) == []
 
 

@@ -19,11 +19,17 @@ from store import (
     Rules,
     check_store,
     compact_store,
+    pin_documents,
+    pinned_documents,
+    unpin_documents,
 )
+from store.eviction import by_importance
+from store.room import drop_records
 
 RECORDS = [make_record(10 * seed, layer_bytes=[40, 600, 9000][seed % 3]) for seed in range(8)]
 POSITIONS = [make_position(seed) for seed in range(3)]
 CHAIN = make_chain(*range(0, 50, 10))
+SIZES = {record.key: record.header.total_bytes for record in [*RECORDS, *CHAIN]}
 NAMES = st.sampled_from(["/a", "/b", "/n\udcff", "/long" * 300])
 CHUNKS = st.lists(st.integers(0, len(RECORDS) - 1), max_size=5)
 
@@ -36,6 +42,8 @@ class StoreMachine(RuleBasedStateMachine):
         self.store = ChunkStore.create(self.path, IDENTITY)
         self.documents: dict[str, DocumentEntry] = {}
         self.positions: set[bytes] = set()
+        self.pins: set[str] = set()
+        self.evicted: set[bytes] = set()
 
     @property
     def live_keys(self) -> set[bytes]:
@@ -60,6 +68,7 @@ class StoreMachine(RuleBasedStateMachine):
         if not missing:
             self.store.put_document(entry, records)
             self.documents[name] = entry
+            self.evicted -= {record.key for record in records}
             return
         with pytest.raises(MissingChunk) as caught:
             self.store.put_document(entry, records)
@@ -68,6 +77,45 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(name=NAMES)
     def remove_document(self, name):
         assert self.store.remove_document(name) == (self.documents.pop(name, None) is not None)
+        self.pins.discard(name)
+
+    @rule(name=NAMES)
+    def pin(self, name):
+        if name in self.documents:
+            pin_documents(self.store, [name])
+            self.pins.add(name)
+            return
+        with pytest.raises(MissingDocument):
+            pin_documents(self.store, [name])
+
+    @rule(name=NAMES)
+    def unpin(self, name):
+        assert unpin_documents(self.store, [name]) == (name in self.pins)
+        self.pins.discard(name)
+
+    @rule(num_bytes=st.sampled_from([1, 2000, 30_000, 10**6]))
+    def evict(self, num_bytes):
+        """Whatever goes is not pinned, is enough if there is enough, and is remembered."""
+        pinned = {key for name in self.pins for key in self.keys_of(self.documents[name])}
+        before = {key for key in self.named if self.is_stored(key)}
+        freed = drop_records(self.store._environment, num_bytes, by_importance)
+        gone = {key for key in before if not self.is_stored(key)}
+        assert not gone & pinned
+        assert freed == sum(SIZES[key] for key in gone)
+        assert freed >= min(num_bytes, sum(SIZES[key] for key in before - pinned))
+        self.evicted |= gone
+
+    def is_stored(self, key):
+        with self.store.snapshot() as snapshot:
+            return bool(snapshot.header(key) or snapshot.position_header(key))
+
+    @staticmethod
+    def keys_of(entry):
+        return {*entry.chunk_keys, *entry.position_keys}
+
+    @property
+    def named(self) -> set[bytes]:
+        return self.live_keys | self.live_positions
 
     @rule(name=NAMES, mtime_ns=st.integers(0, 9))
     def touch_document(self, name, mtime_ns):
@@ -114,16 +162,24 @@ class StoreMachine(RuleBasedStateMachine):
             return
         with self.store.snapshot() as snapshot:
             assert {entry.name: entry for entry in snapshot.documents()} == self.documents
+            self.evicted &= self.named
             missing = snapshot.missing([record.key for record in RECORDS])
             present = [record for record in RECORDS if record.key not in missing]
-            assert {record.key for record in present} == self.live_keys
+            assert {record.key for record in present} == self.live_keys - self.evicted
+            known = {record.key: snapshot.token_ids(record.key) for record in RECORDS}
+            assert {key: ids for key, ids in known.items() if ids} == {
+                record.key: record.header.token_ids for record in RECORDS if record.key in self.live_keys
+            }
             assert all(snapshot.verify(record.key, record.header) for record in present)
             stored = {record.key for record in POSITIONS if snapshot.position_header(record.key)}
             assert stored == self.positions
             absent = snapshot.missing_positions([record.key for record in CHAIN])
-            assert {record.key for record in CHAIN} - set(absent) == self.live_positions
+            assert {record.key for record in CHAIN} - set(absent) == self.live_positions - self.evicted
+            assert {key for key in self.named if snapshot.is_evicted(key)} == self.evicted
         stats = self.store.stats()
-        assert (stats.num_documents, stats.num_chunks) == (len(self.documents), len(self.live_keys))
+        assert (stats.num_documents, stats.num_chunks) == (len(self.documents), len(self.live_keys - self.evicted))
+        assert stats.num_evicted == len(self.live_keys & self.evicted)
+        assert set(pinned_documents(self.store)) == self.pins
 
     def teardown(self):
         if hasattr(self, "store"):

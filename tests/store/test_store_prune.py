@@ -47,7 +47,7 @@ def test_the_extent_of_documents_is_what_they_alone_name(path):
         remove_documents(store, ["/a", "/none"])
         assert extent_of(store, ["/b"]) == extent(B, C)
     assert audit(path) == {"/b"}
-    assert list(raw_items(path, "usage")) == [B.key]
+    assert raw_items(path, "usage").keys() == {B.key, C.key}
 
 
 def test_many_documents_are_removed_in_several_transactions(path):
