@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from . import options
+from . import complete, options
 from .pages import Page
 
 
@@ -15,7 +15,8 @@ def register(app: typer.Typer) -> None:
 
 def pin(
     documents: Annotated[
-        list[str] | None, typer.Argument(metavar="DOC", help="Files, or ends of stored names.")
+        list[str] | None,
+        typer.Argument(metavar="DOC", help="Files, or ends of stored names.", autocompletion=complete.documents),
     ] = None,
     remove: Annotated[bool, typer.Option("--remove", help="Unpin them.")] = False,
     store: options.Store = None,

@@ -69,7 +69,7 @@ def quick_imports() -> Iterator[None]:
 def _leave_out_distributed() -> None:
     """Have transformers find, once and for all, that torch cannot train on several machines."""
     import torch.distributed
-    from transformers.utils import is_torch_distributed_available
+    from transformers.utils.import_utils import is_torch_distributed_available
 
     names = vars(torch.distributed)
     real = names["is_available"]
@@ -106,12 +106,14 @@ __all__ = [
 
 def config_class(model_type: str) -> type[PreTrainedConfig]:
     """The class that reads an architecture's config.json."""
-    return _class(model_type, "configuration", "Config")
+    found: type[PreTrainedConfig] = _class(model_type, "configuration", "Config")
+    return found
 
 
 def model_class(model_type: str) -> type[PreTrainedModel]:
     """An architecture's causal language model."""
-    return _class(model_type, "modeling", "ForCausalLM")
+    found: type[PreTrainedModel] = _class(model_type, "modeling", "ForCausalLM")
+    return found
 
 
 def _class(model_type: str, kind: str, suffix: str) -> Any:
