@@ -174,7 +174,7 @@ def test_every_setting_has_its_facts_and_its_example_is_one() -> None:
 
 def test_the_documentation_has_the_same_values_and_settings() -> None:
     text = (Path(__file__).parents[1] / "docs" / "configuration.md").read_text()
-    rows = re.findall(r"^\| `(\w+)` \| `--[^|]*\| ([^|]*) \|", text, re.MULTILINE)
+    rows = re.findall(r"^\| `(\w+)` \| (?:`--|none)[^|]*\| ([^|]*) \|", text, re.MULTILINE)
     assert [key for key, _values in rows] == list(SETTING_FACTS)
     for key, values in rows:
         told = set(re.findall(r"[a-z0-9]+", SETTING_FACTS[key].allowed))
