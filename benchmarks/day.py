@@ -2,7 +2,7 @@
 
 Morning: the handbook is indexed and asked about in several orders. Then a document is edited, one is deleted and one is
 new. The line that `kvboost cron print` gives is run with the environment that cron gives. Evening: the same orders are
-asked again. What should be exact has to be exact, and nothing of the old text may be served, or the script fails.
+asked again. What should be exact has to be exact, and nothing of the old text may be left in any record, or it fails.
 """
 
 import json
@@ -16,6 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import Any
+
+from kvboost_cli.model.catalog import resolve_model
+from kvboost_cli.model.codec import TextCodec
+from kvboost_cli.settings import user_model_dir
+from store import ChunkStore
 
 KVBOOST = Path(sys.executable).with_name("kvboost")
 HANDBOOK = Path(__file__).parents[1] / "examples" / "handbook"
@@ -42,7 +47,6 @@ class Asked:
     num_exact: int
     num_prompt: int
     ttft_s: float
-    answers: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -80,8 +84,17 @@ class Day:
             tokens["exact"],
             tokens["prompt"],
             statistics.median(run["ttft"]["total_s"] for run in runs),
-            frozenset(run["answer"] for run in runs),
         )
+
+    def stored_texts(self) -> list[str]:
+        """The text of every record that a document or an order has, read back from its token ids."""
+        codec = TextCodec(resolve_model(None, user_model_dir()).path)
+        with ChunkStore.open(self.root / "store", readonly=True) as store, store.snapshot() as snapshot:
+            entries = [*snapshot.documents(), *snapshot.chains()]
+            headers = [snapshot.position_header(key) for entry in entries for key in entry.position_keys]
+            headers += [snapshot.header(key) for entry in snapshot.documents() for key in entry.chunk_keys]
+            require(None not in headers, "a record is not there")
+            return [codec.text(header.token_ids) for header in headers if header is not None]
 
     def change(self) -> None:
         """What people do with documents in a day."""
@@ -138,8 +151,9 @@ def main() -> None:
         show("evening", evening)
         for facts in evening:
             require(set(facts.hits) == {"exact"}, f"not all is exact: {facts.hits}")
-            require(all(NEW_FACT in answer for answer in facts.answers), f"not the new text: {facts.answers}")
-            require(not any(OLD_FACT in answer for answer in facts.answers), f"the old text: {facts.answers}")
+        texts = day.stored_texts()
+        require(any(NEW_FACT in text for text in texts), "the new text is not in the store")
+        require(not any(OLD_FACT in text for text in texts), "the old text is still in the store")
         day.run("ask", QUESTION, "-d", str(day.docs / DELETED), code=2)
         falls = [after.ttft_s / before.ttft_s for before, after in zip(morning, evening, strict=True)]
         require(max(falls) < 1, f"TTFT did not fall everywhere: {falls}")
