@@ -22,7 +22,7 @@ typecheck: install
 
 test: install
 	$(BIN)/kvboost models pull --quiet
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --dist loadfile
 
 docs: install
 	$(BIN)/pytest -q tests/test_docs.py
