@@ -1,12 +1,12 @@
 """All that kvboost uses of transformers for an answer, imported without the rest of the library.
 
-``import transformers`` reads a thousand files for its table of architectures, and importing one model goes on to
-pictures, sound, torch's compiler and training on several machines: more modules than torch itself. So the other modules
-of this package take their names from here, where all that is put off (see ``standins``), and a model's classes come
-from the file of its own architecture instead of by the ``Auto`` classes.
+``import transformers`` reads 1,700 files for its table of architectures, and importing one model goes on to pictures,
+sound, torch's compiler and training on several machines, which takes longer than torch. So the other modules of this
+package take their names from here, where all that is put off (see ``standins``), and a model's classes come from the
+file of its own architecture instead of by the ``Auto`` classes.
 
-What this process has afterwards is transformers as it is on a torch without distributed training, which is how torch
-is built for macOS. Everything else is as ever: a later ``import transformers`` has all of it, with the same classes.
+What this process has afterwards is transformers as it is on a torch that was built without distributed training.
+Everything else is as ever: a later ``import transformers`` has all of it, with the same classes.
 """
 
 import gc
@@ -85,6 +85,7 @@ with quick_imports():
     from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache
     from transformers.configuration_utils import PreTrainedConfig
     from transformers.generation.configuration_utils import GenerationConfig
+    from transformers.initialization import no_init_weights
     from transformers.masking_utils import AttentionMaskInterface
     from transformers.modeling_utils import AttentionInterface, PreTrainedModel
     from transformers.utils import logging
@@ -101,6 +102,7 @@ __all__ = [
     "config_class",
     "logging",
     "model_class",
+    "no_init_weights",
 ]
 
 

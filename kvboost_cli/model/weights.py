@@ -34,8 +34,8 @@ def stored_shapes(files: list[Path]) -> dict[str, tuple[int, ...]]:
 def read_weights(files: list[Path], dtype: torch.dtype) -> Mapping[str, Tensor]:
     """All tensors in ``dtype``, copied out of the mapped files.
 
-    What stays mapped has small pages: products with it take a tenth longer, for each token, and a file that is cut
-    short meanwhile ends the process.
+    What stays mapped has small pages, on which each token's products are slower, and a file that is cut short meanwhile
+    would end the process.
     """
     weights = {}
     for path in files:
