@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install lint typecheck test docs soak demo bench bench-peers check clean
+.PHONY: install lint typecheck test docs site reference pictures package soak demo bench bench-peers check clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -26,6 +26,21 @@ test: install
 
 docs: install
 	$(BIN)/pytest -q tests/test_docs.py
+
+site: install
+	$(BIN)/sphinx-build -W --keep-going -q -b html -c docs . build/site
+	@echo "build/site/index.html"
+
+reference: install
+	$(BIN)/python scripts/reference.py
+
+pictures: install
+	$(BIN)/kvboost models pull --quiet
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python scripts/record.py
+	$(BIN)/kvboost bench quality -q $(addprefix --from=,$(wildcard docs/pictures/*.json)) --plot docs/pictures/quality.svg
+
+package: install
+	$(BIN)/python -m build
 
 soak: install
 	$(BIN)/pytest -s tests/soak --soak
