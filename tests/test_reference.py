@@ -21,6 +21,7 @@ NOT_ON_THE_PAGE = {
     "BundleError",
     "BenchError",
     "StoreError",
+    "SchedulingError",
     "UnknownTask",
     "UnknownVariant",
     "UnknownSize",
