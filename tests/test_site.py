@@ -36,7 +36,8 @@ def targets(page: Path, soup: BeautifulSoup) -> Iterator[tuple[str, Path, str]]:
         for element in soup.find_all(tag):
             written = str(element.get(name) or "")
             if written and "://" not in written and not written.startswith(("data:", "mailto:")):
-                path, fragment = urldefrag(written.split("?")[0] + ("#" + urldefrag(written)[1]))
+                whole, fragment = urldefrag(written)
+                path = whole.partition("?")[0]
                 yield written, (page.parent / unquote(path)).resolve() if path else page, unquote(fragment)
 
 
