@@ -141,7 +141,8 @@ def _make_chains(workspace: "Workspace", plan: "ChainPlan", wanted: Wanted, *, s
     made = MadeChains()
     with console.step_progress("making orders exact", quiet=silent) as show:
         for made in make_chains(workspace, plan, wanted.deadline):
-            show(StepProgress(made.num_tried, len(plan.to_make), "orders"))
+            if plan.to_make:
+                show(StepProgress(made.num_tried, len(plan.to_make), "orders"))
     return made
 
 

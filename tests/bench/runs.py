@@ -11,6 +11,7 @@ SETUP = Setup(
     recipe={"bits": 8, "contexts": 2},
     num_documents=4,
     passage_tokens=300,
+    order="given",
     variants=VARIANTS,
 )
 
