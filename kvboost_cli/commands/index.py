@@ -1,6 +1,5 @@
 """``kvboost index``: compute the KV of documents once and keep it."""
 
-import sys
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from time import perf_counter
@@ -11,17 +10,16 @@ import typer
 from . import gating, options
 from .budget import set_limits
 from .index_output import summary
+from .index_request import make_request
 from .pages import Page
 
 if TYPE_CHECKING:
     from ..pipelines.indexing import IndexEvent, IndexRequest
-    from ..pipelines.shards import Shard
     from ..pipelines.tally import IndexTally
     from ..pipelines.workspace import Workspace
     from ..progress import IndexProgress
     from ..settings import Settings
 
-STDIN = "-"
 DOCUMENTS, ENCODING = "Documents", "Encoding"
 """Groups of options in the help."""
 
@@ -98,39 +96,13 @@ def index(
         }
     )  # fmt: skip
     _require_possible(budget, pin=pin, dry_run=dry_run)
-    request = _request(
+    request = make_request(
         paths or [], glob or [], exclude or [], files_from, shard, prune=prune, force=force, dry_run=dry_run
     )
     tally = _run(settings, request, budget, pin=pin, quiet=quiet, no_wait=no_wait)
     _print(tally, as_json=as_json, quiet=quiet, dry_run=dry_run)
     if tally.num_failed:
         raise typer.Exit(3)
-
-
-def _request(
-    paths: list[str],
-    globs: list[str],
-    excludes: list[str],
-    files_from: str | None,
-    shard: str | None,
-    *,
-    prune: bool,
-    force: bool,
-    dry_run: bool,
-) -> "IndexRequest":
-    from ..documents import discover, document_from_bytes
-    from ..pipelines.indexing import IndexRequest
-
-    _require_sources(paths, files_from)
-    text = document_from_bytes("stdin", options.read_stdin()) if STDIN in paths else None
-    listed = [] if files_from is None else _read_list(files_from)
-    named = [path for path in paths if path != STDIN]
-    if not prune:
-        discover(named, globs=globs, excludes=excludes)  # a missing path is told before a store is made
-    return IndexRequest(
-        named, listed, globs, excludes, text, prune=prune, force=force, dry_run=dry_run,
-        shard=_parse_shard(shard),
-    )  # fmt: skip
 
 
 def _require_possible(budget: str | None, *, pin: bool, dry_run: bool) -> None:
@@ -142,34 +114,6 @@ def _require_possible(budget: str | None, *, pin: bool, dry_run: bool) -> None:
     if dry_run and (pin or budget is not None):
         raise typer.BadParameter("a dry run sets no budget and pins nothing", param_hint="'--dry-run'")
     make_budget(budget, None, Budget())
-
-
-def _require_sources(paths: list[str], files_from: str | None) -> None:
-    if not paths and files_from is None:
-        raise typer.BadParameter("name at least one file or folder, or use --files-from")
-    if STDIN in paths and files_from == STDIN:
-        raise typer.BadParameter("standard input can be a document or a list of files, not both")
-
-
-def _parse_shard(text: str | None) -> "Shard | None":
-    from ..pipelines.shards import Shard
-
-    try:
-        return None if text is None else Shard.parse(text)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="'--shard'") from None
-
-
-def _read_list(path: str) -> list[str]:
-    from ..documents import read_file_list
-
-    is_stdin = path == STDIN
-    source = sys.stdin.fileno() if is_stdin else path
-    try:
-        with open(source, encoding="utf-8", errors="surrogateescape", closefd=not is_stdin) as lines:
-            return read_file_list(lines)
-    except OSError as error:
-        raise typer.BadParameter(f"{error.strerror}: {path}", param_hint="'--files-from'") from error
 
 
 def _run(
