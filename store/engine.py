@@ -33,20 +33,24 @@ def open_raw(
     create: bool,
     map_bytes: int,
 ) -> tuple[RawEnvironment, Databases, OpenedFiles]:
-    """The environment in `directory` and its named databases, with what files they are; all made if `create`."""
+    """The environment in `directory` and its named databases, with what files they are; all made if `create`.
+
+    The databases are opened in a write transaction, and so outside of `settled`: a compaction that has LMDB's write
+    lock waits for those who are inside. A file that is superseded meanwhile is left at the next transaction.
+    """
     if writable:
         require_writable(directory)
     data = directory / DATA_NAME
     with settled(directory):
         if not create or (data.exists() and data.stat().st_size):
             require_sound_file(directory, verify_pages)
-        raw = _map(directory, writable, map_bytes)
-        try:
-            raw.reader_check()  # frees the slots of readers that died
-            return raw, _open_databases(directory, raw, create), OpenedFiles.of(directory)
-        except BaseException:
-            raw.close()
-            raise
+        raw, files = _map(directory, writable, map_bytes), OpenedFiles.of(directory)
+    try:
+        raw.reader_check()  # frees the slots of readers that died
+        return raw, _open_databases(directory, raw, create), files
+    except BaseException:
+        raw.close()
+        raise
 
 
 def write_copy(raw: RawEnvironment, path: Path) -> None:

@@ -1,8 +1,11 @@
 """Several processes, and processes that die: whole documents only, one writer, readers undisturbed."""
 
+import fcntl
 import random
 import signal
 import time
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from store_contract import A
@@ -146,6 +149,54 @@ def test_the_slot_of_a_dead_reader_is_freed_at_the_next_opening(tmp_path):
         assert str(reader.pid) in bystander.readers()
         run_script(READER, tmp_path / "store").communicate("\n")
         assert str(reader.pid) not in bystander.readers()
+
+
+OPENER = """
+from store import ChunkStore
+ChunkStore.open(sys.argv[1]).close()
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="only Linux tells which files a process has open")
+def test_an_opening_process_waits_for_a_writer_without_keeping_a_compaction_from_its_end(tmp_path):
+    """Compacting ends with the marker's lock, taken under LMDB's write lock: an opening that had the first and waited
+    for the second would stop both for good."""
+    path = tmp_path / "store"
+    ChunkStore.create(path, IDENTITY).close()
+    lock_name = str(path / "lock.mdb")
+    with raw_environment(path) as other, other.begin(write=True):
+        opener = run_script(OPENER, path)
+        wait_until(lambda: lock_name in opened_files(opener.pid))
+        with open(path / "kvboost-store.json", "rb") as marker:
+            wait_until(lambda: is_lockable(marker))
+        assert opener.poll() is None, "it waits for the writer"
+    opener.communicate()
+    assert opener.returncode == 0
+
+
+def wait_until(is_so) -> None:
+    for _ in range(600):
+        if is_so():
+            return
+        time.sleep(0.05)
+    raise AssertionError("it did not come to that within half a minute")
+
+
+def opened_files(pid: int) -> set[str]:
+    found = set()
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):  # closed meanwhile
+            found.add(str(link.readlink()))
+    return found
+
+
+def is_lockable(file) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    fcntl.flock(file, fcntl.LOCK_UN)
+    return True
 
 
 FORKER = """
