@@ -14,7 +14,7 @@ import textwrap
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Literal, TextIO
 
 from . import terminal
 from .progress import Describe, IndexProgress, State, StepProgress, describe_progress, describe_steps
@@ -178,10 +178,17 @@ def _live_progress(
 ) -> Iterator[Callable[[State], None]]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
+    from rich.table import Column
 
     start_s = time.monotonic()
-    bar_column = (BarColumn(bar_width=24),) if terminal.draws_unicode() else ()
-    columns = (TextColumn(doing), *bar_column, TextColumn("{task.fields[facts]}"))
+    draws_unicode = terminal.draws_unicode()
+    bar_column = (BarColumn(bar_width=24),) if draws_unicode else ()
+    overflow: Literal["ellipsis", "crop"] = "ellipsis" if draws_unicode else "crop"  # an ellipsis is no ASCII
+
+    def text(template: str) -> TextColumn:
+        return TextColumn(template, table_column=Column(no_wrap=True, overflow=overflow))
+
+    columns = (text(doing), *bar_column, text("{task.fields[facts]}"))
     with Progress(*columns, console=Console(stderr=True, highlight=False)) as bar:
         task = bar.add_task(doing, total=None, facts="")
 

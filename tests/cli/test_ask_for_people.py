@@ -24,7 +24,7 @@ UTF8 = {"LC_ALL": "C.UTF-8", "PYTHONUTF8": "0"}
 
 
 class SizedTerminal(Terminal):
-    """A terminal of so many columns that says so itself."""
+    """A terminal of so many columns that says so itself, and whose keys make signals for its process."""
 
     def __init__(self, desk: Desk, num_columns: int, *args: str, stdout: Path | None = None, **env: str) -> None:
         self._main, inner = pty.openpty()
@@ -33,7 +33,7 @@ class SizedTerminal(Terminal):
         out = os.dup(inner) if stdout is None else os.open(stdout, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         self.process = subprocess.Popen(
             [SCRIPT, *args], cwd=desk.root, env=kept | {"TERM": "xterm-256color"} | env, stdin=inner, stdout=out,
-            stderr=inner,
+            stderr=inner, start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
         )  # fmt: skip
         os.close(inner)
         os.close(out)
