@@ -83,15 +83,14 @@ def drop_records(environment: Environment, num_bytes: int, rank: Rank) -> int:
 
 
 def _make_room(environment: Environment, budget: Budget, wanted: Wanted, rank: Rank, waits: Iterator[float]) -> None:
-    """Drops records, or, if enough pages are free by now, waits until they can be used."""
+    """Drops records, or, if enough pages are free by now, waits a while until they can be used."""
     bounds = bounds_of(environment.directory, budget)
     if _live_bytes(environment) + wanted.num_bytes <= AMPLE_SHARE * bounds.write_bytes:
         wait_s = next(waits, None)
-        if wait_s is None:
-            raise StoreFull(environment.directory, _told(budget, "and its free pages are scattered or still read"))
-        time.sleep(wait_s)
-        _drop(environment, Victims(next_range=_next_range(environment)), bounds)
-        return
+        if wait_s is not None:
+            time.sleep(wait_s)
+            _drop(environment, Victims(next_range=_next_range(environment)), bounds)
+            return
     victims = _choose(environment, wanted, rank)
     if not victims.records:
         raise StoreFull(environment.directory, _told(budget, "and nothing that is left may be dropped"))

@@ -29,7 +29,7 @@ def offered(desk: Desk, *words: str) -> list[str]:
 
 
 def test_commands_options_and_values_are_completed(desk: Desk) -> None:
-    assert offered(desk, "pr") == ["prune"]
+    assert offered(desk, "pru") == ["prune"]
     assert offered(desk, "config", "") == ["show", "path", "init"]
     assert offered(desk, "ask", "--rep") == ["--repair", "--report"]
     assert offered(desk, "ask", "--report", "l") == ["line"]
