@@ -140,15 +140,15 @@ def user_log_dir() -> Path:
     return platformdirs.user_log_path("kvboost")
 
 
-def parse_bytes(name: str, text: str) -> int:
+def parse_bytes(name: str, text: str, least: int = 1) -> int:
     """The bytes that a size such as ``500MB`` or ``2GiB`` means; ``name`` is where it was written."""
     from pydantic import ByteSize, TypeAdapter, ValidationError
 
     try:
         size = int(TypeAdapter(ByteSize).validate_python(text))
     except ValidationError:
-        size = 0
-    if size < 1:
+        size = -1
+    if size < least:
         raise SettingsError(f"{name} should be a size such as 500MB or 2GiB: {text!r}")
     return size
 

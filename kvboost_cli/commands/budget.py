@@ -8,7 +8,7 @@ from . import options
 from .pages import Page
 
 if TYPE_CHECKING:
-    from store import ChunkStore
+    from store import Budget, ChunkStore
 
     from ..pipelines.budget import BudgetReport
 
@@ -49,14 +49,24 @@ def budget(
         console.write(_to_text(report))
 
 
+def read_budget(size: str | None, keep_free: str | None, old: "Budget") -> "Budget":
+    """The budget that options ask for. Raises ``SettingsError``, ``BudgetRefused``."""
+    from ..pipelines.budget import make_budget
+    from ..settings import parse_bytes
+
+    keep_free_bytes = None if keep_free is None else parse_bytes("--keep-free", keep_free, least=0)
+    if size is None or size == "none":
+        return make_budget("none" if size else None, keep_free_bytes, old)
+    return make_budget(parse_bytes("the budget", size), keep_free_bytes, old)
+
+
 def set_limits(store: "ChunkStore", size: str | None, keep_free: str | None, *, quiet: bool) -> None:
     """Set the budget of a store whose writer lock is held, drop what does not fit, and give the space back."""
     from store import budget_of, is_within_budget, set_budget
 
-    from ..pipelines.budget import make_budget
     from .compact import run_compaction
 
-    set_budget(store, make_budget(size, keep_free, budget_of(store)))
+    set_budget(store, read_budget(size, keep_free, budget_of(store)))
     if not is_within_budget(store):
         run_compaction(store, quiet=quiet)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from . import gating, options
-from .budget import set_limits
+from .budget import read_budget, set_limits
 from .index_output import summary
 from .index_request import make_request
 from .pages import Page
@@ -109,11 +109,9 @@ def _require_possible(budget: str | None, *, pin: bool, dry_run: bool) -> None:
     """Raise what is wrong with the budget before anything is done."""
     from store import Budget
 
-    from ..pipelines.budget import make_budget
-
     if dry_run and (pin or budget is not None):
         raise typer.BadParameter("a dry run sets no budget and pins nothing", param_hint="'--dry-run'")
-    make_budget(budget, None, Budget())
+    read_budget(budget, None, Budget())
 
 
 def _run(

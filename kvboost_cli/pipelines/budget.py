@@ -1,9 +1,9 @@
-"""How much a store may take: sizes as people write them, the budget set and looked at, documents pinned."""
+"""How much a store may take: the budget made and looked at, documents pinned."""
 
 import os
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Literal
 
 from store import (
     Budget,
@@ -23,39 +23,16 @@ from .errors import BudgetRefused
 KEEP_FREE_BYTES = 500_000_000
 """What of the disk is left free unless the user says otherwise."""
 
-_UNITS = {"": 1, "B": 1} | {
-    f"{letter}{suffix}": base**power
-    for power, letter in enumerate("KMGT", 1)
-    for suffix, base in (("", 1000), ("B", 1000), ("IB", 1024))
-}
-_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
 
-
-def parse_size(text: str) -> int:
-    """Bytes, from a number and a unit.
-
-    >>> parse_size("20GB"), parse_size("1.5 GiB"), parse_size("4096")
-    (20000000000, 1610612736, 4096)
-
-    Raises ``BudgetRefused``.
-    """
-    found = _SIZE.fullmatch(text)
-    if found is None or found[2].upper() not in _UNITS:
-        raise BudgetRefused(f"a size is a number and a unit, such as 20GB or 500MiB, not: {text!r}")
-    return int(float(found[1]) * _UNITS[found[2].upper()])
-
-
-def make_budget(limit: str | None, keep_free: str | None, old: Budget) -> Budget:
-    """The budget that a user asked for: ``none`` takes the limit away, ``None`` leaves what was set before.
+def make_budget(limit: int | Literal["none"] | None, keep_free_bytes: int | None, old: Budget) -> Budget:
+    """The budget that a user asked for, in bytes: ``none`` takes the limit away, None leaves what was set before.
 
     A first limit comes with space that is kept free. Raises ``BudgetRefused``.
     """
-    limit_bytes = old.limit_bytes if limit is None else None if limit == "none" else parse_size(limit)
-    if keep_free is not None:
-        keep_free_bytes = parse_size(keep_free)
-    elif limit == "none":
+    limit_bytes = old.limit_bytes if limit is None else None if limit == "none" else limit
+    if keep_free_bytes is None and limit == "none":
         keep_free_bytes = 0
-    else:
+    elif keep_free_bytes is None:
         keep_free_bytes = old.keep_free_bytes if old.limits else KEEP_FREE_BYTES
     try:
         return Budget(limit_bytes, keep_free_bytes)

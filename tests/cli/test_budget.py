@@ -64,7 +64,7 @@ def hit_of(desk: Desk, number: int) -> str:
 @pytest.mark.parametrize(
     ("args", "fact"),
     [
-        (("budget", "20 parsecs"), "20GB"),
+        (("budget", "20 parsecs"), "a size such as 500MB or 2GiB: '20 parsecs'"),
         (("budget", "20"), "1,000,000"),
         (("budget", "--keep-free", "much"), "much"),
         (("pin", "nowhere.md"), "nowhere.md"),
