@@ -3,13 +3,13 @@
 Configs name the same sizes in several ways; the tables below have those of transformers' models.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .errors import ModelNotFound, ModelUnsupported
+from .config_file import read_config_file
+from .errors import ModelUnsupported
 
 LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
 HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads")
@@ -86,15 +86,7 @@ class CacheShape:
 
 def read_config(path: Path) -> Mapping[str, Any]:
     """The language model's part of a ``config.json``, or of the one in a directory."""
-    file = path / "config.json" if path.is_dir() else path
-    try:
-        config = json.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ModelNotFound(f"the model's config cannot be read ({error.strerror}): {file}") from error
-    except ValueError as error:
-        raise ModelUnsupported(f"the model's config is no JSON: {file}") from error
-    if not isinstance(config, dict):
-        raise ModelUnsupported(f"the model's config is no JSON object: {file}")
+    config = read_config_file(path / "config.json" if path.is_dir() else path)
     inner = config.get("text_config") or config.get("llm_config")
     return inner if isinstance(inner, dict) else config
 

@@ -1,6 +1,5 @@
 """A model that is named now and loaded when first needed: codec and fingerprint cost no torch."""
 
-import json
 from functools import cached_property
 from pathlib import Path
 from time import perf_counter
@@ -8,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from .architecture import Geometry, exact_positions, read_geometry, require_supported
 from .codec import TextCodec
-from .errors import ModelNotFound, ModelUnsupported
+from .config_file import read_config_file
+from .errors import ModelUnsupported
 from .fingerprint import ModelFingerprint, fingerprint_model
 
 if TYPE_CHECKING:
@@ -71,16 +71,7 @@ class ModelHandle:
 
     @cached_property
     def _config(self) -> dict[str, Any]:
-        path = self.path / "config.json"
-        try:
-            config = json.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError as error:
-            raise ModelNotFound(f"there is no config.json in: {self.path}") from error
-        except ValueError as error:
-            raise ModelUnsupported(f"the model's config is no JSON: {path}") from error
-        if not isinstance(config, dict):
-            raise ModelUnsupported(f"the model's config is no JSON object: {path}")
-        return config
+        return read_config_file(self.path / "config.json")
 
     @cached_property
     def device(self) -> "torch.device":
