@@ -96,6 +96,16 @@ class Environment:
                 except _Superseded:
                     continue
 
+    def is_read_since(self, num_writes: int) -> bool:
+        """Whether a transaction that reads, in any process, began more than so many writes ago.
+
+        Pages that it may look at are free, and not used again before it ends.
+        """
+        with lmdb_errors_translated(self.directory):
+            readers = [line.split()[-1] for line in self._raw.readers().splitlines()[1:]]
+            latest = self._raw.info()["last_txnid"]
+        return any(number != "-" and int(number) < latest - num_writes for number in readers)
+
     def rewrite(
         self, copy: Path, compare: Callable[[ReadTransaction, ReadTransaction], None], put_in_place: Callable[[], None]
     ) -> None:

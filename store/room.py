@@ -91,6 +91,8 @@ def _make_room(environment: Environment, budget: Budget, wanted: Wanted, rank: R
             time.sleep(wait_s)
             _drop(environment, Victims(next_range=_next_range(environment)), bounds)
             return
+        if environment.is_read_since(len(WAITS_S) // 2):  # to drop more would not help
+            raise StoreFull(environment.directory, _told(budget, "and its free pages are still read"))
     victims = _choose(environment, wanted, rank)
     if not victims.records:
         raise StoreFull(environment.directory, _told(budget, "and nothing that is left may be dropped"))

@@ -25,6 +25,7 @@ from store import (
     is_within_budget,
     pin_documents,
     pinned_documents,
+    room,
     set_budget,
     unpin_documents,
 )
@@ -48,6 +49,11 @@ def put(store: ChunkStore, number: int, at: float = 0.0, name: str | None = None
     entry = replace(make_entry(name or f"/{number}", [record]), indexed_at=at)
     store.put_document(entry, [record])
     return record
+
+
+def put_all(store: ChunkStore, numbers: range) -> None:
+    for number in numbers:
+        put(store, number)
 
 
 def stored_numbers(store: ChunkStore, numbers: range) -> set[int]:
@@ -247,6 +253,23 @@ def test_a_reader_that_stays_keeps_what_it_sees_and_writers_wait_for_it(store: C
     assert reader.communicate()[0] == f"{num_stored}\n"
     assert disk_bytes(store.path) <= 1.02 * BUDGET
     assert stored_numbers(store, range(20, 32)) == set(range(20, 32)) or store.stats().num_evicted
+
+
+def test_a_reader_that_never_ends_fails_the_write_and_does_not_empty_the_store(
+    store: ChunkStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(room, "WAITS_S", (0.0,) * 8)
+    for number in range(12):
+        put(store, number)
+    reader = run_script(READ_ON, store.path)
+    assert reader.stdout.readline() == "reading\n"
+    with pytest.raises(StoreFull, match="still read"):
+        put_all(store, range(20, 60))
+    assert store.stats().live_bytes > BUDGET / 2
+    reader.communicate("\n")
+    put(store, 70)
+    assert stored_numbers(store, range(70, 71)) == {70}
+    assert faults(store) == []
 
 
 WRITE_MANY = """
