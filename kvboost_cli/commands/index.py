@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from ..progress import IndexProgress
     from ..settings import Settings
 
-DOCUMENTS, ENCODING = "Documents", "Encoding"
-"""Groups of options in the help."""
+ENCODING = "Encoding"
+"""A group of options in the help."""
 
 
 def register(app: typer.Typer) -> None:
@@ -52,19 +52,17 @@ def index(
             rich_help_panel=ENCODING,
         ),
     ] = None,
-    glob: Annotated[
-        list[str] | None,
-        typer.Option(metavar="G", help="Only files that match; repeatable.", rich_help_panel=DOCUMENTS),
-    ] = None,
-    exclude: Annotated[
-        list[str] | None, typer.Option(metavar="G", help="Not these files; repeatable.", rich_help_panel=DOCUMENTS)
-    ] = None,
+    glob: options.Glob = None,
+    exclude: options.Exclude = None,
     files_from: Annotated[
-        str | None, typer.Option(metavar="F|-", help="Read paths from a file, one per line.", rich_help_panel=DOCUMENTS)
+        str | None,
+        typer.Option(metavar="F|-", help="Read paths from a file, one per line.", rich_help_panel=options.DOCUMENTS),
     ] = None,
     shard: Annotated[
         str | None,
-        typer.Option(metavar="K/N", help="Only the K-th of N shares of the documents.", rich_help_panel=DOCUMENTS),
+        typer.Option(
+            metavar="K/N", help="Only the K-th of N shares of the documents.", rich_help_panel=options.DOCUMENTS
+        ),
     ] = None,
     budget: Annotated[
         str | None,
@@ -72,10 +70,11 @@ def index(
     ] = None,
     pin: Annotated[
         bool,
-        typer.Option("--pin", help="Never drop these documents to keep the budget.", rich_help_panel=DOCUMENTS),
+        typer.Option("--pin", help="Never drop these documents to keep the budget.", rich_help_panel=options.DOCUMENTS),
     ] = False,
     prune: Annotated[
-        bool, typer.Option("--prune", help="Remove documents that are gone below PATH.", rich_help_panel=DOCUMENTS)
+        bool,
+        typer.Option("--prune", help="Remove documents that are gone below PATH.", rich_help_panel=options.DOCUMENTS),
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Tell what would be done; change nothing.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Read unchanged documents, too; accept new settings.")] = False,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..pipelines.workspace import Workspace
     from ..settings import Settings
 
-PLACE, OUTPUT = "Store and model", "Output"
+PLACE, DOCUMENTS, OUTPUT = "Store and model", "Documents", "Output"
 """Groups of options in the help of a command that has many."""
 
 Store = Annotated[str | None, typer.Option(metavar="DIR", help="The store's directory.", rich_help_panel=PLACE)]
@@ -43,6 +43,13 @@ Dtype = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.", rich_help_panel=OUTPUT)]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No progress and no report.", rich_help_panel=OUTPUT)]
+Glob = Annotated[
+    list[str] | None,
+    typer.Option(metavar="G", help="Only files that match; repeatable.", rich_help_panel=DOCUMENTS),
+]
+Exclude = Annotated[
+    list[str] | None, typer.Option(metavar="G", help="Not these files; repeatable.", rich_help_panel=DOCUMENTS)
+]
 NoWait = Annotated[bool, typer.Option("--no-wait", help="Do not wait for another kvboost; exit with 75.")]
 
 

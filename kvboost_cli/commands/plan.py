@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 DEFAULT_CONTEXT = 4096
 ALL_BITS = (16, 8, 4)
-MODEL, DOCUMENTS = "What is planned", "Documents"
-"""Groups of options in the help."""
+MODEL = "What is planned"
+"""A group of options in the help."""
 
 
 def register(app: typer.Typer) -> None:
@@ -54,19 +54,16 @@ def plan(
     ] = None,
     exact: Annotated[
         bool | None,
-        typer.Option("--exact/--no-exact", help="Whether documents are kept exact, too.", rich_help_panel=DOCUMENTS),
+        typer.Option(
+            "--exact/--no-exact", help="Whether documents are kept exact, too.", rich_help_panel=options.DOCUMENTS
+        ),
     ] = None,
     budget: Annotated[
         str | None,
         typer.Option(metavar="SIZE", help="How much fits this, such as 500MB or 2GiB.", rich_help_panel=MODEL),
     ] = None,
-    glob: Annotated[
-        list[str] | None,
-        typer.Option(metavar="G", help="Only files that match; repeatable.", rich_help_panel=DOCUMENTS),
-    ] = None,
-    exclude: Annotated[
-        list[str] | None, typer.Option(metavar="G", help="Not these files; repeatable.", rich_help_panel=DOCUMENTS)
-    ] = None,
+    glob: options.Glob = None,
+    exclude: options.Exclude = None,
     store: options.Store = None,
     as_json: options.AsJson = False,
 ) -> None:
