@@ -63,8 +63,8 @@ def refresh_documents(workspace: Workspace, deadline: Deadline, *, dry_run: bool
 def _index_again(workspace: Workspace, dry_run: bool, seen: set[str]) -> Iterator[IndexEvent]:
     """All folders, then the documents that none of them gave, such as files that were named themselves."""
     with workspace.store.snapshot() as snapshot:
-        folders, entries = read_folders(snapshot), list(snapshot.documents())
-    hidden = folders.forgotten - {name_digest(entry.name) for entry in entries}
+        folders, names = read_folders(snapshot), list(snapshot.document_names())
+    hidden = folders.forgotten - set(map(name_digest, names))
     for request in _requests(folders):
         (path,) = request.paths
         if root_is_missing(fixed_part(path)):
@@ -79,7 +79,9 @@ def _index_again(workspace: Workspace, dry_run: bool, seen: set[str]) -> Iterato
                 seen.add(told)
             if not is_known:  # an unchanged document of two folders counts once
                 yield event
-    known = [source for entry in entries if entry.name not in seen for source in _source(entry)]
+    with workspace.store.snapshot() as snapshot:
+        others = (snapshot.document(name) for name in names if name not in seen)
+        known = [source for entry in others if entry is not None for source in _source(entry)]
     if known:
         yield from index_documents(workspace, IndexRequest((), known=known, dry_run=dry_run))
 

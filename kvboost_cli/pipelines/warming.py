@@ -53,14 +53,14 @@ def _header(snapshot: Snapshot, key: bytes, positional: bool) -> ChunkHeader | N
 
 
 def _hot_keys(store: ChunkStore, chains: Sequence[OrderChain]) -> Iterator[tuple[bytes, bool]]:
-    """Keys, and whether they are positional, hottest first and once each."""
+    """Keys of what was asked for, and whether they are positional, hottest first and once each."""
     positional = [key for chain in chains for key in (chain.entry.preamble, *chain.entry.position_keys)]
     now, masses, firsts = time(), dict[bytes, float](), list[bytes]()
     with store.snapshot() as snapshot:
         for entry in snapshot.documents():
-            known = {key: snapshot.attention(key) for key in entry.chunk_keys}
-            masses |= {key: attention.mass_at(now) for key, attention in known.items() if attention is not None}
-            firsts += entry.position_keys if any(known.values()) else ()
+            asked = {key: known for key in entry.chunk_keys if (known := snapshot.attention(key)) and known.num_asks}
+            masses |= {key: known.mass_at(now) for key, known in asked.items()}
+            firsts += entry.position_keys if asked else ()
     yield from ((key, True) for key in dict.fromkeys(positional))
     yield from ((key, False) for key in sorted(masses, key=lambda key: -masses[key]))
     yield from ((key, True) for key in firsts if key not in positional)

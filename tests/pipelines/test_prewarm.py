@@ -19,7 +19,7 @@ from kvboost_cli.pipelines.refreshing import Deadline, refresh_documents
 from kvboost_cli.pipelines.tally import IndexTally
 from kvboost_cli.pipelines.warming import warm_page_cache
 from kvboost_cli.pipelines.workspace import Workspace
-from store import Rules, check_store
+from store import Rules, Snapshot, check_store
 
 # fp32 in another order of sums, logits of about 6
 TOLERANCE = {"atol": 1e-4, "rtol": 0}
@@ -290,12 +290,22 @@ def test_time_that_is_up_begins_nothing_and_drops_nothing(desk: Desk, paths: Seq
         assert (done.tally.changes["added"], done.made.is_complete) == (2, True)
 
 
+def named_records(snapshot: Snapshot, path: Path) -> tuple[bytes, ...]:
+    entry = snapshot.document(str(path))
+    assert entry is not None
+    return (*entry.chunk_keys, *entry.position_keys)
+
+
 def test_hot_records_are_read_up_to_a_limit(desk: Desk, paths: Sequence[Path]) -> None:
     with opened(desk) as workspace:
         ask(workspace, ask_request(paths[0], paths[1], repair="question"))
         prewarm(workspace)
         plan = plan_chains(workspace, 20)
         everything = warm_page_cache(workspace.store, plan.made, 1 << 40)
+        with workspace.store.snapshot() as snapshot:
+            asked = {key for path in paths[:2] for key in named_records(snapshot, path)}
+            num_asked = len({*asked, *plan.made[0].entry.position_keys, plan.made[0].entry.preamble})
+        assert everything.num_records == num_asked, "what nobody has asked for is left where it is"
         some = warm_page_cache(workspace.store, plan.made, everything.num_bytes // 2)
         assert everything.num_records > 1 + len(plan.made[0].links), "chunks that a question looked at come behind"
         assert everything.num_records > some.num_records > 0
