@@ -83,4 +83,4 @@ def test_the_order_by_exact_tokens_puts_the_stored_document_before_a_new_one(des
 
 @pytest.mark.parametrize("order", ["best", ""])
 def test_an_order_that_is_none_is_refused(desk: Desk, order: str) -> None:
-    assert_refused(desk.run("ask", QUESTION, "--order", order), 2, "--order should be 'given', 'score' or 'exact'")
+    assert_refused(desk.run("ask", QUESTION, "--order", order), 2, "--order should be given, score or exact")

@@ -99,7 +99,7 @@ def test_asks_of_exact_documents_count_as_use(stocked: Desk) -> None:
         request = ask_request(a, repair="question")
         answer = start_answer(workspace, request)
         answer.drain(workspace.handle.loaded)
-        record_ask(workspace, make_report(workspace, request, answer, None), record_attention(answer.stitched))
+        record_ask(workspace, make_report(workspace, request, answer, None), answer.stitched)
         entry = entry_of(workspace, a)
         with workspace.store.snapshot() as snapshot:
             known = [snapshot.attention(key) for key in (*entry.chunk_keys, *entry.position_keys)]
