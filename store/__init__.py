@@ -48,7 +48,7 @@ from .header import header_bytes
 from .history import clear_asks, count_ask, list_asks
 from .importance import ChunkAttention
 from .keys import content_key, positional_key
-from .pruning import Extent, extent_of, prune_orphans, remove_documents, shed_records
+from .pruning import Extent, extent_of, num_counted, prune_orphans, remove_documents, shed_records
 from .records import (
     AskEntry,
     ChunkHeader,
@@ -70,7 +70,7 @@ __all__ = [
     "StoreIdentity", "StoreNotFound", "StoreReadonly", "StoreStats", "StoreUnreadable", "UnknownFormat",
     "asked_names", "budget_of", "build_record", "by_importance", "check_store", "clear_asks", "compact_store",
     "content_key", "count_ask", "drop_chains", "evicted_of", "extent_of", "file_bytes", "forget_documents",
-    "header_bytes", "is_within_budget", "list_asks", "pin_documents", "pinned_documents", "positional_key",
-    "prune_orphans", "put_chain", "remove_documents", "repair_store", "set_budget", "shed_records",
-    "unpin_documents",
+    "header_bytes", "is_within_budget", "list_asks", "num_counted", "pin_documents", "pinned_documents",
+    "positional_key", "prune_orphans", "put_chain", "remove_documents", "repair_store", "set_budget",
+    "shed_records", "unpin_documents",
 ]  # fmt: skip

@@ -51,10 +51,18 @@ def shed_records(store: ChunkStore, names: Iterable[str]) -> None:
     _write_each(store, names, _shed)
 
 
-def prune_orphans(store: ChunkStore, *, dry_run: bool = False) -> tuple[Extent, int]:
+def num_counted(store: ChunkStore) -> int:
+    """How many records documents are counted for; `prune_orphans` looks at each."""
+    with store._environment.read() as txn:
+        return sum(txn.num_entries(kind.counts) for kind in (CONTENT, POSITIONAL))
+
+
+def prune_orphans(
+    store: ChunkStore, *, dry_run: bool = False, on_look: Callable[[int], None] = lambda _: None
+) -> tuple[Extent, int]:
     """Drops records that no document names, and counts and usage of such; how much, and how many usage entries.
 
-    Preambles stay. With `dry_run` they are only counted.
+    Preambles stay. With `dry_run` they are only counted. `on_look` is told how many more of `num_counted` were seen.
     """
     extent, num_usage = Extent(), 0
     for batch in find_orphans(store):
@@ -62,6 +70,7 @@ def prune_orphans(store: ChunkStore, *, dry_run: bool = False) -> tuple[Extent, 
         num_usage += sum(fault.database == "usage" for fault in batch.faults)
         if batch.faults and not dry_run:
             store._write(partial(repair_faults, faults=batch.faults))
+        on_look(batch.step.num_entries)
     return extent, num_usage
 
 

@@ -12,7 +12,7 @@ from .pages import Page
 if TYPE_CHECKING:
     from store import ChunkStore
 
-    from ..pipelines.pruning import Pruned
+    from ..pipelines.pruning import Pruned, PrunePlan
     from ..settings import Settings
 
 MAX_LISTED = 5
@@ -36,10 +36,10 @@ def prune(
     """Drop documents whose files are gone, records of earlier settings, and what no document names."""
     from .. import console
     from ..pipelines.pruning import plan_prune
-    from ..pipelines.pruning import prune as run
 
     with _opened(options.load({"store": store}), dry_run=dry_run, no_wait=no_wait) as opened:
-        pruned = run(opened, plan_prune(opened, with_missing_roots=missing_roots), dry_run=dry_run)
+        plan = plan_prune(opened, with_missing_roots=missing_roots)
+        pruned = _run(opened, plan, dry_run=dry_run, quiet=quiet)
     for root, count in pruned.plan.missing_roots.items():
         console.warn(
             f"a folder is missing or empty, and its {count:,} documents are kept without --missing-roots: {root}"
@@ -48,6 +48,25 @@ def prune(
         console.write_json(_to_json(pruned))
     elif not quiet:
         console.write(_to_text(pruned, dry_run=dry_run))
+
+
+def _run(store: "ChunkStore", plan: "PrunePlan", *, dry_run: bool, quiet: bool) -> "Pruned":
+    """Prune, and show how many records were looked at."""
+    from store import num_counted
+
+    from .. import console
+    from ..pipelines.pruning import prune
+    from ..progress import StepProgress
+
+    total, done = num_counted(store), 0
+    with console.step_progress("looking at records", quiet=quiet) as show:
+
+        def add(num_records: int) -> None:
+            nonlocal done
+            done += num_records
+            show(StepProgress(done, max(total, done), "records"))
+
+        return prune(store, plan, dry_run=dry_run, on_look=add)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ says otherwise.
 import os
 import stat
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -56,17 +56,20 @@ def plan_prune(store: ChunkStore, *, with_missing_roots: bool = False) -> PruneP
     return PrunePlan(tuple(gone), tuple(superseded), dict(missing))
 
 
-def prune(store: ChunkStore, plan: PrunePlan, *, dry_run: bool = False) -> Pruned:
+def prune(
+    store: ChunkStore, plan: PrunePlan, *, dry_run: bool = False, on_look: Callable[[int], None] = lambda _: None
+) -> Pruned:
     """Do what was planned, and drop what no document names; the caller holds the writer lock, unless ``dry_run``.
 
     A document of other settings stays, without records: it is encoded anew when it is next indexed or asked about.
+    All records are looked at, by the hundred thousand: ``on_look`` is told how many more were seen.
     """
     records = extent_of(store, {*plan.gone, *plan.superseded})
     if not dry_run:
         remove_documents(store, plan.gone)
         drop_from_search(store, plan.gone)
         shed_records(store, plan.superseded)
-    orphans, num_usage = prune_orphans(store, dry_run=dry_run)
+    orphans, num_usage = prune_orphans(store, dry_run=dry_run, on_look=on_look)
     return Pruned(plan, records, orphans, num_usage)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import stat
 from pathlib import Path
@@ -112,7 +113,10 @@ def test_prune_removes_what_is_gone_and_a_dry_run_tells_the_same(with_notes: Des
     assert desk.facts("stats")["chunks"] < chunks
     assert desk.facts("prune")["records"] == 0
     assert desk.facts("doctor", "--check")["healthy"]
-    assert "dry run: nothing was changed" in desk.run("prune", "--dry-run").stdout
+    shown = desk.run("prune", "--dry-run")
+    assert "dry run: nothing was changed" in shown.stdout
+    assert re.search(r"looking at records: (\d+)/\1 records", shown.stderr), "all of them were seen"
+    assert desk.run("prune", "-q").stderr == ""
 
 
 @pytest.mark.parametrize("left", ["nothing", "an empty folder"])
