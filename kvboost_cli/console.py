@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 
 PLAIN_INTERVAL_S = 5.0
 PLAIN_WIDTH = 200  # wide enough that no path is cut where nobody sees a screen
+MIN_COLUMNS = 20
+FACTS_COLUMNS = 64
+"""What a line of progress says takes so many; a bar gets the rest."""
+
+MIN_BAR_COLUMNS = 8
 BAR_MARKS = "#=%@*o:~"
 BAR_STYLES = ("cyan", "blue", "magenta", "yellow", "red", "green", "white", "bright_black")
 
@@ -50,6 +55,11 @@ def write(text: str) -> None:
     sys.stdout.flush()
 
 
+def write_facts(text: str, *, indent: int = 2) -> None:
+    """Data: lines of facts; on a terminal those that are too long are broken between words and go on indented."""
+    write(_folded(text, sys.stdout, indent) if sys.stdout.isatty() else text)
+
+
 def write_text(text: str) -> None:
     """Data that may hold anything, such as an answer: on a terminal without what would drive it."""
     write(terminal.without_controls(text) if sys.stdout.isatty() else text)
@@ -72,9 +82,7 @@ def say(message: str) -> None:
 
 def say_wrapped(message: str) -> None:
     """Talk: one line on stderr; on a terminal broken between words where it is too long."""
-    if sys.stderr.isatty():
-        message = textwrap.fill(message, max(terminal.columns(sys.stderr) - 1, 20), subsequent_indent="  ")
-    say(message)
+    say(_folded(message, sys.stderr, indent=2) if sys.stderr.isatty() else message)
 
 
 def warn(message: str) -> None:
@@ -101,7 +109,7 @@ def render_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str
     table = Table(title=title or None, title_justify="left", title_style="bold", box=shape, pad_edge=False)
     for i, column in enumerate(columns):
         is_numeric = all(row[i][:1].isdigit() or row[i] in ("", "-") for row in rows)
-        table.add_column(column, justify="right" if is_numeric else "left")
+        table.add_column(column, justify="right" if is_numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     _draw(table, data)
@@ -182,7 +190,8 @@ def _live_progress(
 
     start_s = time.monotonic()
     draws_unicode = terminal.draws_unicode()
-    bar_column = (BarColumn(bar_width=24),) if draws_unicode else ()
+    bar_width = min(24, terminal.columns(sys.stderr) - FACTS_COLUMNS)
+    bar_column = (BarColumn(bar_width),) if draws_unicode and bar_width >= MIN_BAR_COLUMNS else ()
     overflow: Literal["ellipsis", "crop"] = "ellipsis" if draws_unicode else "crop"  # an ellipsis is no ASCII
 
     def text(template: str) -> TextColumn:
@@ -214,6 +223,16 @@ def _plain_progress(doing: str, done: str, describe: Describe[State]) -> Iterato
     yield show
     if latest is not None:
         say(f"{done}: {describe(latest, time.monotonic() - start_s)}")
+
+
+def _folded(text: str, stream: TextIO, indent: int) -> str:
+    """Words stay whole, paths and commands above all, and so do spaces at the beginning of a line."""
+    columns = max(terminal.columns(stream) - 1, MIN_COLUMNS)
+    fold = textwrap.TextWrapper(
+        columns, subsequent_indent=" " * min(indent, columns // 3), break_long_words=False, break_on_hyphens=False
+    )
+    lines = (line if len(line) <= columns else fold.fill(line) for line in text.split("\n"))
+    return "\n".join(lines)
 
 
 def _safe(message: str) -> str:

@@ -7,10 +7,13 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from . import commands, console
+from . import commands, console, terminal
 from .commands import failures, pages
 
 PROGRAM = "kvboost"
+PAGE_COLUMNS = 80
+"""A page of help is no wider."""
+
 COMPLETE_VARIABLE = "_KVBOOST_COMPLETE"
 """Set by the completion scripts of typer, which have its name from the program's."""
 
@@ -69,8 +72,9 @@ def _invoke(args: list[str]) -> int:
     command = typer.main.get_command(app)
     if COMPLETE_VARIABLE in os.environ:
         command.main(prog_name=PROGRAM)  # the shell asks: typer answers it, and exits
+    columns = min(terminal.columns(sys.stdout), PAGE_COLUMNS) - 2
     try:
-        with command.make_context(PROGRAM, args) as context:
+        with command.make_context(PROGRAM, args, terminal_width=columns) as context:
             command.invoke(context)
     except typer.Exit as finished:
         return finished.exit_code

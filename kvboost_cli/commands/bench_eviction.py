@@ -101,9 +101,9 @@ def _show(run: "EvictionRun", plot: Path | None, *, as_json: bool, quiet: bool) 
     else:
         console.render_table("", COLUMNS, [_row(summary) for summary in run.summaries], data=True)
         if not quiet:
-            console.say(
+            console.say_wrapped(
                 f"\nMeans over {run.request.repeats} traces of {run.request.num_questions:,} questions, with 95 % "
-                "intervals. time saved: of what it takes\nto compute all that questions wanted. evicted: records. "
+                "intervals. time saved: of what it takes to compute all that questions wanted. evicted: records. "
                 "disk: the most that a store ever took."
             )
     if plot is not None:

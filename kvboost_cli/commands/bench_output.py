@@ -78,11 +78,11 @@ def _milliseconds(found: "Interval") -> str:
 
 
 def _explain(run: "QualityRun") -> None:
-    console.say(
+    console.say_wrapped(
         "KL in nats per token, over full prefill's own continuation; in brackets 95 % bootstrap intervals; times are "
         "medians.\nB is cacheblend 15 % over chunks encoded alone; / B and / full: relative to it and to full prefill."
     )
-    console.say(f"{_describe(run)}; {run.setup.machine['threads']} threads")
+    console.say_wrapped(f"{_describe(run)}; {run.setup.machine['threads']} threads")
 
 
 def _describe(run: "QualityRun") -> str:

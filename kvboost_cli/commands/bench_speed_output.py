@@ -32,7 +32,7 @@ def show_ttft(run: "TTFTRun", *, as_json: bool, plot: Path | None, quiet: bool) 
         for summary in summaries:
             rows = [_strategy_row(one) for one in summary.strategies]
             console.render_table(_size_title(summary), TTFT_COLUMNS, rows, data=True)
-            console.write("\n")
+            console.write_facts("\n")
         if run.memory:
             _show_memory(run)
         if not quiet:
@@ -77,7 +77,7 @@ def _show_memory(run: "TTFTRun") -> None:
     rows = [row for used in run.memory for row in _memory_rows(used)]
     title = "peak memory of a process, in MB; ratio: peak - imports, by weights + cache"
     console.render_table(title, MEMORY_COLUMNS, rows, data=True)
-    console.write("\n")
+    console.write_facts("\n")
 
 
 def _memory_rows(used: "MemoryUse") -> list[tuple[str, ...]]:
@@ -93,11 +93,11 @@ def _memory_rows(used: "MemoryUse") -> list[tuple[str, ...]]:
 
 
 def _explain_ttft(run: "TTFTRun") -> None:
-    console.say(
+    console.say_wrapped(
         "Medians, in milliseconds. faster: full prefill's time by TTFT, prompt by prompt. pass: repaired tokens,\n"
         "header lines and tail. floor: records copied + tokens before the tail + tail, each measured alone."
     )
-    console.say(_describe(run.setup))
+    console.say_wrapped(_describe(run.setup))
 
 
 def show_decoding(run: "DecodeRun", *, as_json: bool, quiet: bool) -> None:
@@ -107,7 +107,7 @@ def show_decoding(run: "DecodeRun", *, as_json: bool, quiet: bool) -> None:
         return
     if run.cache is not None:
         cache = run.cache
-        console.write(
+        console.write_facts(
             f"{cache.tokens} tokens behind {cache.prompt_tokens:,}, prefill included: {cache.without_s:.1f} s "
             f"without a KV cache, {cache.with_s:.1f} s with one: {cache.ratio:.1f}x\n\n"
         )
@@ -116,8 +116,10 @@ def show_decoding(run: "DecodeRun", *, as_json: bool, quiet: bool) -> None:
             "one decoding step", STEP_COLUMNS, [_step_row(summary) for summary in run.summaries], data=True
         )
     if not quiet:
-        console.say(f"\nMedians over {run.repeats} turns of {run.tokens} tokens; generate: that of transformers.")
-        console.say(_describe(run.setup))
+        console.say_wrapped(
+            f"\nMedians over {run.repeats} turns of {run.tokens} tokens; generate: that of transformers."
+        )
+        console.say_wrapped(_describe(run.setup))
 
 
 def _step_row(summary: "StepSummary") -> tuple[str, ...]:
@@ -139,11 +141,11 @@ def show_encoding(run: "EncodeRun", *, as_json: bool, quiet: bool) -> None:
     console.render_table("encoding", RATE_COLUMNS, rows, data=True)
     if not quiet:
         tokens = sum(one.tokens for one in run.passes) / len(run.passes)
-        console.say(
+        console.say_wrapped(
             f"\nDocuments of {tokens:,.0f} tokens. whole: `index` from files to the store, with all contexts, the\n"
             "exact pass and the contexts' own text."
         )
-        console.say(_describe(run.setup))
+        console.say_wrapped(_describe(run.setup))
 
 
 def _rate_row(name: str, rate: "Rate") -> tuple[str, ...]:

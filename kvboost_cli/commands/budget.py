@@ -46,7 +46,7 @@ def budget(
     if as_json:
         console.write_json(_to_json(report))
     elif not quiet:
-        console.write(_to_text(report))
+        console.write_facts(_to_text(report))
 
 
 def read_budget(size: str | None, keep_free: str | None, old: "Budget") -> "Budget":

@@ -32,7 +32,7 @@ def compact(
     if as_json:
         console.write_json(to_json(report))
     elif not quiet:
-        console.write(to_text(report))
+        console.write_facts(to_text(report))
 
 
 def run_compaction(store: "ChunkStore", *, quiet: bool) -> "CompactReport":

@@ -56,7 +56,7 @@ def path(as_json: options.AsJson = False) -> None:
         facts = {"project": project and str(project), "user": str(user), "user_exists": user.is_file()}
         console.write_json(facts)
         return
-    console.write(f"project: {project or '-'}\nuser: {user}{'' if user.is_file() else ' (not there)'}\n")
+    console.write_facts(f"project: {project or '-'}\nuser: {user}{'' if user.is_file() else ' (not there)'}\n")
 
 
 def init(

@@ -89,7 +89,7 @@ def remove(store: options.Store = None, systemd: Systemd = False, quiet: options
     name = _job(store, None, ()).name
     removed = units.remove_timer(name, units.unit_folder(os.environ)) if systemd else crontab_line.remove_line(name)
     if not quiet:
-        console.write("removed\n" if removed else "nothing was installed for this store\n")
+        console.write_facts("removed\n" if removed else "nothing was installed for this store\n")
 
 
 def status(store: options.Store = None, as_json: options.AsJson = False) -> None:
@@ -111,7 +111,7 @@ def status(store: options.Store = None, as_json: options.AsJson = False) -> None
     if as_json:
         console.write_json(facts)
     else:
-        console.write("".join(f"{name}: {value or '-'}\n" for name, value in facts.items()))
+        console.write_facts("".join(f"{name}: {value or '-'}\n" for name, value in facts.items()))
 
 
 def _arguments(top: int | None, max_time: str | None, page_cache: bool) -> tuple[str, ...]:

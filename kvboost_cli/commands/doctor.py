@@ -48,7 +48,7 @@ def doctor(
     if as_json:
         console.write_json(told)
     else:
-        console.write(text)
+        console.write_facts(text, indent=23)
     if not healthy:
         raise typer.Exit(1)
 

@@ -56,7 +56,7 @@ def export(
     if as_json:
         console.write_json(tally.to_json(file))
     elif not quiet:
-        (console.say if file == STDOUT else lambda text: console.write(f"{text}\n"))(_summary(tally))
+        (console.say if file == STDOUT else lambda text: console.write_facts(f"{text}\n"))(_summary(tally))
     if tally.skipped:
         raise typer.Exit(3)
 

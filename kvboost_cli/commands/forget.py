@@ -39,7 +39,7 @@ def forget(
     if as_json:
         console.write_json(_to_json(report, compacted))
     elif not quiet:
-        console.write(_to_text(report, compacted))
+        console.write_facts(_to_text(report, compacted))
 
 
 def _to_json(report: "ForgetReport", compacted: "CompactReport | None") -> dict[str, object]:

@@ -73,9 +73,9 @@ def clear(
     if as_json:
         console.write_json({"removed": num_asks})
     elif not quiet:
-        console.write(f"removed: {num_asks:,} asks\n")
+        console.write_facts(f"removed: {num_asks:,} asks\n")
         if num_asks:
-            console.write("their bytes are in free space of the store's file until `kvboost compact`\n")
+            console.write_facts("their bytes are in free space of the store's file until `kvboost compact`\n")
 
 
 def _to_json(ask: "AskEntry") -> dict[str, object]:

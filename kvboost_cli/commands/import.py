@@ -59,7 +59,7 @@ def import_(
     if as_json:
         console.write_json(tally.to_json(source))
     elif not quiet:
-        console.write(_summary(tally, dry_run=dry_run))
+        console.write_facts(_summary(tally, dry_run=dry_run))
     if tally.skipped:
         raise typer.Exit(3)
 

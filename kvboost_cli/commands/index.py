@@ -215,6 +215,6 @@ def _print(tally: "IndexTally", *, as_json: bool, quiet: bool, dry_run: bool) ->
     if as_json and (found_any or tally.skipped or tally.num_elsewhere):
         console.write_json(tally.to_json())
     elif not quiet and (found_any or tally.skipped or tally.num_elsewhere):
-        console.write(summary(tally, dry_run=dry_run))
+        console.write_facts(summary(tally, dry_run=dry_run))
     if not found_any and not tally.num_elsewhere:
         raise NoDocuments("no document was found under the given paths")

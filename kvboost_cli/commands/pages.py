@@ -11,6 +11,9 @@ OTHERS = "Options"
 MANY = 9
 """Options from which on they are grouped."""
 
+WIDEST_NAMES = 30
+"""Columns that options' names take at most, and a third of a narrow terminal; what is told of them stands behind."""
+
 WHOLE = 500
 """Characters of a command's first sentence that are shown: all. It is broken into lines, not cut."""
 
@@ -65,4 +68,4 @@ def _records(ctx: Any, params: Iterable[Any]) -> list[tuple[str, str]]:
 def _write_section(formatter: Any, title: str, rows: list[tuple[str, str]]) -> None:
     if rows:
         with formatter.section(title):
-            formatter.write_dl(rows)
+            formatter.write_dl(rows, col_max=min(WIDEST_NAMES, formatter.width // 3))

@@ -31,4 +31,4 @@ def path(
     if as_json:
         console.write_json({name: place and str(place) for name, place in places.items()})
     else:
-        console.write("".join(f"{name}: {place or '-'}\n" for name, place in places.items()))
+        console.write_facts("".join(f"{name}: {place or '-'}\n" for name, place in places.items()))

@@ -39,7 +39,7 @@ def pin(
     if as_json:
         console.write_json({"changed": list(changed), "pinned": pinned})
     elif not quiet:
-        console.write(_to_text(changed if documents else pinned, removed=remove) or "pinned: none\n")
+        console.write_facts(_to_text(changed if documents else pinned, removed=remove) or "pinned: none\n")
 
 
 def _to_text(names: "tuple[str, ...] | list[str]", *, removed: bool) -> str:

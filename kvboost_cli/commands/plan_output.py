@@ -61,14 +61,14 @@ def describe_outlook(outlook: "Outlook") -> list[str]:
 
 def show(capacity: "Capacity") -> None:
     """The plan as tables on stdout."""
-    console.write(f"{_describe_subject(capacity.subject)}\n")
+    console.write_facts(f"{_describe_subject(capacity.subject)}\n")
     _show_caches(capacity)
     if capacity.subject.reason is not None:
-        console.write(f"kvboost's store: not for this model; {capacity.subject.reason}\n")
+        console.write_facts(f"kvboost's store: not for this model; {capacity.subject.reason}\n")
     elif capacity.store:
         _show_store(capacity)
     if capacity.collection is not None:
-        console.write("\n" + "\n".join(_describe_collection(capacity.collection, capacity.budget)) + "\n")
+        console.write_facts("\n" + "\n".join(_describe_collection(capacity.collection, capacity.budget)) + "\n")
 
 
 def _describe_subject(subject: "Subject") -> str:
@@ -92,7 +92,7 @@ def _show_caches(capacity: "Capacity") -> None:
         columns.append(f"tokens in {_scale(capacity.budget, 1000, UNITS)}")
         for row, size in zip(rows, capacity.caches, strict=True):
             row.append("any number" if size.tokens_in_budget is None else f"{size.tokens_in_budget:,}")
-    console.write("\nKV cache of one prompt\n")
+    console.write_facts("\nKV cache of one prompt\n")
     console.render_table("", columns, rows, data=True)
 
 
@@ -106,7 +106,7 @@ def _show_store(capacity: "Capacity") -> None:
         columns.append(f"documents of {capacity.collection.document_tokens:,.0f} tokens")
         for row, size in zip(rows, capacity.store, strict=True):
             row.append(f"{size.documents_in_budget:,}")
-    console.write(f"\ndocuments in kvboost's store{', kept exact, too' if capacity.exact else ''}\n")
+    console.write_facts(f"\ndocuments in kvboost's store{', kept exact, too' if capacity.exact else ''}\n")
     console.render_table("", columns, rows, data=True)
 
 

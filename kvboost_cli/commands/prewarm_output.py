@@ -43,7 +43,7 @@ def tell_documents(tally: "IndexTally", *, silent: bool, dry_run: bool) -> None:
     lines = [f"documents: {would}{changes}"]
     if tally.tokens_encoded:
         lines.append(f"encoded: {tally.tokens_encoded:,} tokens in {tally.seconds:.1f} s")
-    console.write("\n".join(lines) + "\n")
+    console.write_facts("\n".join(lines) + "\n")
 
 
 def tell_orders(plan: "ChainPlan", made: "MadeChains", *, silent: bool, dry_run: bool) -> None:
@@ -51,11 +51,15 @@ def tell_orders(plan: "ChainPlan", made: "MadeChains", *, silent: bool, dry_run:
     if silent:
         return
     if dry_run:
-        console.write("".join(f"would be made exact: {_describe(chain)}\n" for chain in plan.to_make[:MAX_LISTED]))
+        console.write_facts(
+            "".join(f"would be made exact: {_describe(chain)}\n" for chain in plan.to_make[:MAX_LISTED])
+        )
         if len(plan.to_make) > MAX_LISTED:
-            console.write(f"would be made exact: {len(plan.to_make) - MAX_LISTED:,} more; --json lists them all\n")
+            console.write_facts(
+                f"would be made exact: {len(plan.to_make) - MAX_LISTED:,} more; --json lists them all\n"
+            )
     elif made.num_tried or made.num_dropped:
-        console.write(
+        console.write_facts(
             f"orders: {made.num_made:,} made exact ({made.num_tokens:,} tokens in {made.seconds:.1f} s), "
             f"{len(plan.made):,} were, {made.num_dropped:,} dropped\n"
         )
@@ -65,13 +69,15 @@ def tell_compaction(report: "CompactReport", *, silent: bool) -> None:
     """Sizes before and after."""
     if not silent:
         sizes = report.data
-        console.write(f"compacted: {sizes.bytes_before / 1e6:,.1f} MB before, {sizes.bytes_after / 1e6:,.1f} MB now\n")
+        console.write_facts(
+            f"compacted: {sizes.bytes_before / 1e6:,.1f} MB before, {sizes.bytes_after / 1e6:,.1f} MB now\n"
+        )
 
 
 def tell_warming(warmed: "Warmed", *, silent: bool) -> None:
     """What was read."""
     if not silent:
-        console.write(f"page cache: {warmed.num_records:,} records, {warmed.num_bytes / 1e6:,.1f} MB\n")
+        console.write_facts(f"page cache: {warmed.num_records:,} records, {warmed.num_bytes / 1e6:,.1f} MB\n")
 
 
 def finish(prewarmed: Prewarmed, *, as_json: bool, quiet: bool, dry_run: bool) -> None:
@@ -82,12 +88,12 @@ def finish(prewarmed: Prewarmed, *, as_json: bool, quiet: bool, dry_run: bool) -
     if quiet:
         return
     if not prewarmed.made.is_complete:
-        console.write("out of time: the next run goes on\n")
+        console.write_facts("out of time: the next run goes on\n")
     if dry_run:
-        console.write("dry run: nothing was changed\n")
+        console.write_facts("dry run: nothing was changed\n")
     elif not prewarmed.did_something:
         unchanged = prewarmed.tally.changes["unchanged"]
-        console.write(f"nothing to do: {unchanged:,} documents, {len(prewarmed.plan.made):,} orders exact\n")
+        console.write_facts(f"nothing to do: {unchanged:,} documents, {len(prewarmed.plan.made):,} orders exact\n")
 
 
 def _describe(chain: "OrderChain") -> str:

@@ -47,7 +47,7 @@ def prune(
     if as_json:
         console.write_json(_to_json(pruned))
     elif not quiet:
-        console.write(_to_text(pruned, dry_run=dry_run))
+        console.write_facts(_to_text(pruned, dry_run=dry_run))
 
 
 def _run(store: "ChunkStore", plan: "PrunePlan", *, dry_run: bool, quiet: bool) -> "Pruned":

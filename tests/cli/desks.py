@@ -1,12 +1,15 @@
 """A desk: a folder of documents, a store, and the real script to run on them, in a pipe or on a terminal."""
 
+import fcntl
 import json
 import os
 import pty
 import re
 import shutil
+import struct
 import subprocess
 import sys
+import termios
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +19,8 @@ import pytest
 
 SCRIPT = Path(sys.executable).with_name("kvboost")
 ESCAPE = "\x1b"
+COLOUR = re.compile(rf"{ESCAPE}\[[0-9;]*[34][0-7]")
+UTF8 = {"LC_ALL": "C.UTF-8", "PYTHONUTF8": "0"}
 
 Done = subprocess.CompletedProcess[str]
 
@@ -96,6 +101,28 @@ class Terminal:
             return False
         self.shown += data.decode("utf-8", "replace")
         return bool(data)
+
+
+class SizedTerminal(Terminal):
+    """A terminal of so many columns that says so itself, and whose keys make signals for its process."""
+
+    def __init__(self, desk: Desk, num_columns: int, *args: str, stdout: Path | None = None, **env: str) -> None:
+        self._main, inner = pty.openpty()
+        fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 40, num_columns, 0, 0))
+        kept = {name: value for name, value in desk.env.items() if name not in ("NO_COLOR", "COLUMNS", "LC_ALL")}
+        out = os.dup(inner) if stdout is None else os.open(stdout, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        self.process = subprocess.Popen(
+            [SCRIPT, *args], cwd=desk.root, env=kept | {"TERM": "xterm-256color"} | env, stdin=inner, stdout=out,
+            stderr=inner, start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        )  # fmt: skip
+        os.close(inner)
+        os.close(out)
+        self.shown = ""
+
+    def lines(self) -> list[str]:
+        """What was shown, without escape codes; a line that was drawn over is there as often as it was drawn."""
+        assert self.finish() == 0, self.shown
+        return re.split(r"[\r\n]+", re.sub(rf"{ESCAPE}\[[0-9;?]*[A-Za-z]", "", self.shown))
 
 
 def assert_refused(done: Done, code: int, fact: str) -> None:

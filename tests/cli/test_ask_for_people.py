@@ -1,48 +1,19 @@
 """`ask` for people: reports by length, several questions in one run, Ctrl-C, terminals of any width and locale."""
 
-import fcntl
 import json
 import os
-import pty
 import re
 import signal
-import struct
 import subprocess
-import termios
-from pathlib import Path
 
 import pytest
-from desks import ESCAPE, SCRIPT, Desk, Terminal, assert_refused, assert_told
+from desks import COLOUR, SCRIPT, UTF8, Desk, SizedTerminal, assert_refused, assert_told
 
 QUESTION = "Who is on call, and when is the week handed over?"
 LINE = re.compile(
     r"first token in [\d,]+ ms \[[#=%@*o]{12}\] of [\d,]+ tokens: [\d,]+ exact, [\d,]+ prefilled; "
     r"--verify tells the speed-up"
 )
-COLOUR = re.compile(rf"{ESCAPE}\[[0-9;]*[34][0-7]")
-UTF8 = {"LC_ALL": "C.UTF-8", "PYTHONUTF8": "0"}
-
-
-class SizedTerminal(Terminal):
-    """A terminal of so many columns that says so itself, and whose keys make signals for its process."""
-
-    def __init__(self, desk: Desk, num_columns: int, *args: str, stdout: Path | None = None, **env: str) -> None:
-        self._main, inner = pty.openpty()
-        fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 40, num_columns, 0, 0))
-        kept = {name: value for name, value in desk.env.items() if name not in ("NO_COLOR", "COLUMNS", "LC_ALL")}
-        out = os.dup(inner) if stdout is None else os.open(stdout, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        self.process = subprocess.Popen(
-            [SCRIPT, *args], cwd=desk.root, env=kept | {"TERM": "xterm-256color"} | env, stdin=inner, stdout=out,
-            stderr=inner, start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
-        )  # fmt: skip
-        os.close(inner)
-        os.close(out)
-        self.shown = ""
-
-    def lines(self) -> list[str]:
-        """What was shown, without escape codes."""
-        assert self.finish() == 0, self.shown
-        return re.sub(rf"{ESCAPE}\[[0-9;?]*[A-Za-z]", "", self.shown).replace("\r", "").split("\n")
 
 
 @pytest.mark.parametrize("num_columns", [40, 80, 200])
