@@ -85,6 +85,15 @@ def log_importance(known: ChunkAttention | None, cost: float, num_bytes: int) ->
     return math.log2(wanted / max(1, num_bytes)) + known.at / HALF_LIFE_S
 
 
+def importance_at(known: ChunkAttention | None, now: float) -> float:
+    """Attention and uses that are left at that Unix time, whatever the record costs and takes.
+
+    >>> importance_at(ChunkAttention(mass=0.1, at=0.0, num_asks=1, uses=1.0), HALF_LIFE_S)
+    0.2
+    """
+    return 0.0 if known is None else (known.mass + USE_ATTENTION * known.uses) * _share_left(now - known.at)
+
+
 def read_attention(txn: ReadTransaction, key: bytes) -> ChunkAttention | None:
     """What is known of a record; None if it is nothing."""
     data = txn.get("usage", key)

@@ -32,7 +32,9 @@ ALLOWED = {
     "kvboost_cli.logfile": set[str](),
     "kvboost_cli.scheduling": set[str](),
     "kvboost_cli.terminal": set[str](),
-    "kvboost_cli.console": {"kvboost_cli.progress", "kvboost_cli.terminal"},
+    "kvboost_cli.sheet": set[str](),
+    "kvboost_cli.console": {"kvboost_cli.progress", "kvboost_cli.sheet", "kvboost_cli.terminal"},
+    "kvboost_cli.dashboard": {"kvboost_cli.pipelines", "store"},
     "kvboost_cli.commands": {
         "kvboost_cli.bench",
         "kvboost_cli.bundle",
@@ -44,9 +46,11 @@ ALLOWED = {
         "kvboost_cli.settings",
         "kvboost_cli.settings_view",
         "kvboost_cli.console",
+        "kvboost_cli.dashboard",
         "kvboost_cli.logfile",
         "kvboost_cli.progress",
         "kvboost_cli.scheduling",
+        "kvboost_cli.sheet",
         "store",
     },
     "kvboost_cli.main": {"kvboost_cli.commands", "kvboost_cli.console"},
@@ -56,10 +60,13 @@ ALLOWED = {
 OWNERS = {
     "transformers": "kvboost_cli/model/",
     "huggingface_hub": "kvboost_cli/model/",
-    "rich": "kvboost_cli/console.py",
+    "rich": "kvboost_cli/console/",
     "typer": ("kvboost_cli/commands/", "kvboost_cli/main.py"),
     "pydantic": "kvboost_cli/settings.py",
-    "matplotlib": tuple(f"kvboost_cli/bench/{name}.py" for name in ("picture", "ttft_picture", "eviction_picture")),
+    "matplotlib": (
+        *(f"kvboost_cli/bench/{name}.py" for name in ("picture", "ttft_picture", "eviction_picture")),
+        "kvboost_cli/dashboard/charts.py",
+    ),
     "crontab": "kvboost_cli/scheduling/crontab_line.py",
     "zstandard": "kvboost_cli/bundle/frames.py",
 }

@@ -1,24 +1,18 @@
 """``kvboost export``: documents with their KV as one file. Needs no model."""
 
-import os
 import sys
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
 from . import complete, options
+from .newfile import STDOUT, new_file
 from .pages import Page
 
 if TYPE_CHECKING:
     from ..pipelines.transfers import ExportTally
     from ..settings import Settings
-
-STDOUT = "-"
 
 
 def register(app: typer.Typer) -> None:
@@ -47,11 +41,12 @@ def export(
 ) -> None:
     """Write documents with their KV as one file, to be imported into another store."""
     from .. import console
+    from ..bundle import starts_as_bundle
 
     if file == STDOUT and (as_json or sys.stdout.isatty()):
         raise typer.BadParameter("the bundle goes to stdout; send it to a file or a pipe, without --json")
     settings = options.load({"store": store})
-    with _output(file) as target:
+    with new_file(file, "a bundle", starts_as_bundle) as target:
         tally = _run(settings, documents or [], target, keep_paths=keep_paths, quiet=quiet)
     if as_json:
         console.write_json(tally.to_json(file))
@@ -85,38 +80,6 @@ def _run(settings: "Settings", asked: list[str], target: BinaryIO, *, keep_paths
         raise NoDocuments("there is no document to export")
     tally.seconds = perf_counter() - started
     return tally
-
-
-@contextmanager
-def _output(file: str) -> Iterator[BinaryIO]:
-    """Standard output, or a new file that takes its name when it is whole; only another bundle is overwritten."""
-    if file == STDOUT:
-        yield sys.stdout.buffer
-        return
-    path = Path(file).expanduser()
-    _require_free(path)
-    descriptor, made = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with open(descriptor, "wb") as target:
-            yield target
-            target.flush()
-            os.fsync(target.fileno())
-        os.replace(made, path)
-    except BaseException:
-        Path(made).unlink()
-        raise
-
-
-def _require_free(path: Path) -> None:
-    from ..bundle import starts_as_bundle
-
-    if not path.exists():
-        return
-    if path.is_file():
-        with open(path, "rb") as there:
-            if starts_as_bundle(there):
-                return
-    raise typer.BadParameter(f"there is something else than a bundle, and it is not overwritten: {path}")
 
 
 def _summary(tally: "ExportTally") -> str:

@@ -1,17 +1,23 @@
 """``kvboost stats``: what the store holds and what it earned. Needs no torch."""
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING
+import sys
+import time
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from . import options
+from .durations import parse_duration
+from .newfile import STDOUT, new_file
 from .pages import Page
 
 if TYPE_CHECKING:
-    from store import ChunkStore, StoreStats
+    from collections.abc import Callable
 
-    from ..pipelines.fidelity import FidelityResult
+    from ..pipelines.overview import Overview
+
+WATCH_INTERVAL = "2"
+INTERRUPTED = 130
 
 
 def register(app: typer.Typer) -> None:
@@ -19,91 +25,113 @@ def register(app: typer.Typer) -> None:
     app.command("stats", cls=Page)(stats)
 
 
-def stats(store: options.Store = None, as_json: options.AsJson = False) -> None:
+def stats(
+    seconds: Annotated[
+        str | None,
+        typer.Argument(metavar="[SECONDS]", help="With --watch: the time between two looks; 2, if not given."),
+    ] = None,
+    store: options.Store = None,
+    documents: Annotated[
+        bool, typer.Option("--documents", help="Also list every document, the hottest first.")
+    ] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Look again and again, until Ctrl-C.")] = False,
+    html: Annotated[
+        str | None, typer.Option(metavar="FILE|-", help="Write one page for a browser instead; - is stdout.")
+    ] = None,
+    as_json: options.AsJson = False,
+) -> None:
     """Show what the store holds and how asks have used it."""
-    from .. import console
+    from ..pipelines.overview import read_overview
     from ..pipelines.workspace import open_store
 
-    with open_store(options.load({"store": store}).store_dir) as opened:
-        facts, fidelity = opened.stats(), _latest_fidelity(opened)
-    if as_json:
-        console.write_json(_to_json(facts, fidelity))
+    _require_one_way(seconds, watch=watch, html=html, as_json=as_json)
+    store_dir = options.load({"store": store}).store_dir
+
+    def read() -> "Overview":
+        """Opened anew each time: what is not looked at is not held."""
+        with open_store(store_dir, readonly=True) as opened:
+            return read_overview(opened, time.time())
+
+    if html is not None:
+        _write_page(html, read(), documents=documents, as_json=as_json)
+    elif watch:
+        _watch(read, parse_duration(seconds or WATCH_INTERVAL, "SECONDS"), documents=documents, as_json=as_json)
     else:
-        console.render_table("", ("store", facts.path), [*_rows(facts), _fidelity_row(fidelity)], data=True)
+        _show(read(), documents=documents, as_json=as_json)
 
 
-def _latest_fidelity(store: "ChunkStore") -> "FidelityResult | None":
-    from ..pipelines.fidelity import latest_result
-
-    with store.snapshot() as snapshot:
-        return latest_result(snapshot, store.identity)
-
-
-def _fidelity_row(fidelity: "FidelityResult | None") -> tuple[str, str]:
-    if fidelity is None:
-        return ("fidelity", "not checked yet; `kvboost doctor` checks it")
-    verdict = "passed" if fidelity.passed else f"failed, {fidelity.reason}"
-    return ("fidelity", f"{verdict}; {fidelity.figures}")
+def _require_one_way(seconds: str | None, *, watch: bool, html: str | None, as_json: bool) -> None:
+    if seconds is not None and not watch:
+        raise typer.BadParameter(f"a time between two looks is for --watch: {seconds}")
+    if html is not None and watch:
+        raise typer.BadParameter("a page is of one moment: leave out --watch or --html")
+    if html == STDOUT and (as_json or sys.stdout.isatty()):
+        raise typer.BadParameter("the page goes to stdout; send it to a file or a pipe, without --json")
 
 
-def _to_json(facts: "StoreStats", fidelity: "FidelityResult | None") -> dict[str, object]:
-    identity = facts.identity
-    models = [] if identity is None else [
-        {"name": identity.model, "fingerprint": identity.fingerprint.hex(), "recipe": identity.recipe_text}
-    ]  # fmt: skip
-    return {
-        "store": facts.path,
-        "format": facts.format,
-        "bytes": {
-            "file": facts.file_bytes,
-            "live": facts.live_bytes,
-            "disk": facts.disk_bytes,
-            "budget": facts.budget.limit_bytes,
-        },
-        "documents": facts.num_documents,
-        "chunks": facts.num_chunks,
-        "evicted": facts.num_evicted,
-        "pinned": facts.num_pinned,
-        "tokens": facts.num_tokens,
-        "bytes_per_token": facts.bytes_per_token,
-        "models": models,
-        "asks": {
-            "count": facts.num_asks,
-            "exact": facts.documents_exact,
-            "content": facts.documents_content,
-            "miss": facts.documents_miss,
-        },
-        "ttft": {"p50_s": facts.ttft_p50_s, "p95_s": facts.ttft_p95_s},
-        "fidelity": {} if fidelity is None else asdict(fidelity),
-    }
+def _show(overview: "Overview", *, documents: bool, as_json: bool) -> None:
+    from .. import console
+    from ..console.sheets import render_sheet
+    from .stats_json import to_json
+    from .stats_output import all_parts
+
+    if as_json:
+        console.write_json(to_json(overview, documents=documents))
+    else:
+        render_sheet(all_parts(overview, documents=documents))
 
 
-def _rows(facts: "StoreStats") -> list[tuple[str, str]]:
-    rows = [
-        ("documents", f"{facts.num_documents:,}"),
-        ("chunks", f"{facts.num_chunks:,}"),
-        ("tokens", f"{facts.num_tokens:,}"),
-        ("bytes per token", f"{facts.bytes_per_token:,.0f}"),
-        ("file", f"{facts.file_bytes / 1e6:,.1f} MB, {facts.live_bytes / 1e6:,.1f} MB live"),
-        ("budget", _budget(facts)),
-        ("asks", f"{facts.num_asks:,}"),
-        ("documents asked", f"{facts.documents_exact:,} exact, {facts.documents_content:,} content, "
-                            f"{facts.documents_miss:,} miss"),
-    ]  # fmt: skip
-    if facts.identity is not None:
-        recipe = facts.identity.recipe_text
-        rows.insert(0, ("model", str(facts.identity)))
-        rows.insert(1, ("recipe", f"{recipe['bits']} bits, {recipe['contexts']} contexts"))
-    if facts.ttft_p50_s is not None and facts.ttft_p95_s is not None:
-        rows.append(("TTFT", f"p50 {facts.ttft_p50_s * 1000:,.0f} ms, p95 {facts.ttft_p95_s * 1000:,.0f} ms"))
-    return rows
+def _watch(read: "Callable[[], Overview]", interval_s: float, *, documents: bool, as_json: bool) -> None:
+    """Look until Ctrl-C, which is how it is meant to end: no error is told."""
+    from ..console.sheets import can_redraw
+
+    try:
+        if can_redraw() and not as_json:
+            _redraw(read, interval_s, documents=documents)
+        else:
+            _repeat(read, interval_s, documents=documents, as_json=as_json)
+    except KeyboardInterrupt:
+        raise typer.Exit(INTERRUPTED) from None
 
 
-def _budget(facts: "StoreStats") -> str:
-    limit_bytes = facts.budget.limit_bytes
-    if limit_bytes is None:
-        return f"none; {facts.disk_bytes / 1e6:,.1f} MB on disk"
-    return (
-        f"{limit_bytes / 1e6:,.1f} MB; {facts.disk_bytes / 1e6:,.1f} MB on disk, {facts.num_evicted:,} chunks evicted; "
-        f"pinned documents: {facts.num_pinned:,}"
-    )
+def _redraw(read: "Callable[[], Overview]", interval_s: float, *, documents: bool) -> None:
+    from ..console.sheets import live_sheet
+    from .stats_output import watched_parts
+
+    first = read()  # an error is told on the screen that was there
+    with live_sheet() as show:
+        show(watched_parts(first, time.time(), documents=documents))
+        while True:
+            time.sleep(interval_s)
+            show(watched_parts(read(), time.time(), documents=documents))
+
+
+def _repeat(read: "Callable[[], Overview]", interval_s: float, *, documents: bool, as_json: bool) -> None:
+    """One JSON object on a line, or one block of lines, at each look."""
+    from .. import console
+    from ..console.sheets import render_sheet
+    from .stats_json import to_json
+    from .stats_output import watched_parts
+
+    while True:
+        if as_json:
+            console.write_json_line(to_json(read(), documents=documents))
+        else:
+            render_sheet(watched_parts(read(), time.time(), documents=documents))
+            console.write("\n")
+        time.sleep(interval_s)
+
+
+def _write_page(file: str, overview: "Overview", *, documents: bool, as_json: bool) -> None:
+    from .. import console
+    from ..dashboard import is_page, render_page
+    from .stats_json import to_json
+
+    page = render_page(overview, time.time(), documents=documents)
+    with new_file(file, "a page of stats", is_page) as target:
+        target.write(page)
+        target.flush()
+    if as_json:
+        console.write_json(to_json(overview, documents=documents))
+    elif file != STDOUT:
+        console.write(f"written: {file}\n")

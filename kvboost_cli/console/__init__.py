@@ -16,11 +16,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Literal, TextIO
 
-from . import terminal
-from .progress import Describe, IndexProgress, State, StepProgress, describe_progress, describe_steps
+from .. import terminal
+from ..progress import Describe, IndexProgress, State, StepProgress, describe_progress, describe_steps
+from ..sheet import bar_cells as bar_cells
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+    from rich.table import Table
 
 PLAIN_INTERVAL_S = 5.0
 PLAIN_WIDTH = 200  # wide enough that no path is cut where nobody sees a screen
@@ -101,18 +103,30 @@ def fail(message: str, next_step: str | None, *, as_json: bool = False) -> None:
 
 def render_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, data: bool = False) -> None:
     """Print a table, columns of numbers flush right; to stdout when it is ``data``."""
+    draw(make_table(title, columns, rows, data=data), data=data)
+
+
+def make_table(
+    title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, data: bool, edge: bool = True
+) -> Table:
+    """The table for one of the streams; on a terminal a long cell is broken into lines, never cut.
+
+    Without ``edge`` there is no empty space around it.
+    """
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    shape = box.SIMPLE_HEAD if _stream(data).isatty() and terminal.draws_unicode() else None
+    is_terminal = _stream(data).isatty()
+    shape = box.SIMPLE_HEAD if is_terminal and terminal.draws_unicode() else None
     table = Table(title=title or None, title_justify="left", title_style="bold", box=shape, pad_edge=False)
+    table.show_edge = edge
     for i, column in enumerate(columns):
         is_numeric = all(row[i][:1].isdigit() or row[i] in ("", "-") for row in rows)
         table.add_column(column, justify="right" if is_numeric else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
-    _draw(table, data)
+        table.add_row(*(Text(terminal.without_controls(cell) if is_terminal else cell) for cell in row))
+    return table
 
 
 def render_bar(
@@ -132,24 +146,7 @@ def render_bar(
         mark = "\u2588" if is_coloured else marks[i % len(marks)]
         bar.append(mark * count, style=style)
         legend.append(f" {mark}", style=style).append(f" {name}")
-    _draw(Text("\n").join([bar, legend]), data)
-
-
-def bar_cells(values: Sequence[float], width: int) -> list[int]:
-    """Cells per value by largest remainder: they sum to ``width``, or are all 0 when nothing is positive.
-
-    >>> bar_cells([3.0, 1.0, 0.0], 8)
-    [6, 2, 0]
-    """
-    total = sum(values)
-    if total <= 0:
-        return [0] * len(values)
-    shares = [value / total * width for value in values]
-    cells = [int(share) for share in shares]
-    by_remainder = sorted(range(len(values)), key=lambda i: cells[i] - shares[i])
-    for i in by_remainder[: width - sum(cells)]:
-        cells[i] += 1
-    return cells
+    draw(Text("\n").join([bar, legend]), data)
 
 
 def index_progress(*, quiet: bool) -> AbstractContextManager[Callable[[IndexProgress], None]]:
@@ -247,7 +244,8 @@ def _stream(data: bool) -> TextIO:
     return sys.stdout if data else sys.stderr
 
 
-def _draw(renderable: RenderableType, data: bool) -> None:
+def draw(renderable: RenderableType, data: bool) -> None:
+    """Print what rich can draw: to stdout when it is ``data``, without blanks at the ends of lines."""
     from rich.console import Console
 
     stream = _stream(data)
