@@ -84,7 +84,7 @@ def plot_lines(values: Sequence[float], height: int, width: int = 1, blocks: str
     One is ``width`` cells wide; from two on the last of them is left free.
 
     >>> plot_lines([1.0, 4.0, 2.0], 2, 1, ASCII_BLOCKS)
-    [' # ', '|##']
+    [' # ', ':##']
     """
     steps = len(blocks) - 1
     top = max(values, default=0.0)

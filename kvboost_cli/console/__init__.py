@@ -109,10 +109,7 @@ def render_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str
 def make_table(
     title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, data: bool, edge: bool = True
 ) -> Table:
-    """The table for one of the streams; on a terminal a long cell is broken into lines, never cut.
-
-    Without ``edge`` there is no empty space around it.
-    """
+    """A table for one of the streams; on a terminal a long cell is broken into lines. ``edge``: with space around."""
     from rich import box
     from rich.table import Table
     from rich.text import Text

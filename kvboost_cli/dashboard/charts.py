@@ -5,7 +5,7 @@ Colours stand for variables of the page's style sheet, so that the same chart su
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from io import StringIO
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from ..pipelines.overview import AskFacts, DayFacts
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-SIZE_INCHES = (5.2, 2.7)
+SIZE_INCHES = (4.4, 2.6)
 """Small, so that letters stay readable on a page of 400 pixels."""
 
 INK, GRID = "#010101", "#020202"
@@ -28,20 +28,6 @@ VARIABLES = {
 }
 """What no one draws with stands in the SVG, and the page's variable takes its place."""
 
-STYLE = {
-    "font.size": 9.0,
-    "svg.fonttype": "none",  # letters as text, in the page's font
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.edgecolor": GRID,
-    "axes.labelcolor": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "text.color": INK,
-    "grid.color": GRID,
-    "grid.linewidth": 0.6,
-    "legend.labelcolor": INK,
-}
 _ID = re.compile(r'(\bid="|href="#|url\(#)')
 _PROLOGUE = re.compile(r"\A.*?(?=<svg)|<metadata>.*?</metadata>", re.DOTALL)
 
@@ -49,7 +35,14 @@ _PROLOGUE = re.compile(r"\A.*?(?=<svg)|<metadata>.*?</metadata>", re.DOTALL)
 def draw_times(asks: Sequence[AskFacts], stats: StoreStats) -> str:
     """TTFT of asks in their order, and the percentiles of all."""
     with _chart("times") as (axes, finish):
-        axes.plot(range(1, len(asks) + 1), [ask.ttft_s * 1000 for ask in asks], "o-", color=KINDS["exact"], **_DOTS)
+        axes.plot(
+            range(1, len(asks) + 1),
+            [ask.ttft_s * 1000 for ask in asks],
+            "o-",
+            color=KINDS["exact"],
+            linewidth=1,
+            markersize=4,
+        )
         for name, value, dash in (("p50", stats.ttft_p50_s, "--"), ("p95", stats.ttft_p95_s, ":")):
             if value is not None:
                 axes.axhline(value * 1000, color=INK, linestyle=dash, linewidth=1, label=f"{name} {value * 1000:,.0f}")
@@ -88,19 +81,18 @@ def draw_days(days: Sequence[DayFacts]) -> str:
         return finish()
 
 
-_DOTS = {"linewidth": 1, "markersize": 4}
-
-
 def _scale_asks(axes: "Axes", unit: str) -> None:
+    from matplotlib.ticker import MaxNLocator
+
     axes.set_xlabel("ask, the latest last")
     axes.set_ylabel(unit)
     axes.set_ylim(bottom=0)
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     _finish_scale(axes)
 
 
 def _finish_scale(axes: "Axes") -> None:
-    axes.yaxis.set_major_formatter("{x:,.0f}")
+    axes.yaxis.set_major_formatter("{x:,.10g}")
     axes.grid(True, axis="y")
     axes.set_axisbelow(True)
     axes.legend(frameon=False, fontsize=8, ncols=4, loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0)
@@ -109,10 +101,9 @@ def _finish_scale(axes: "Axes") -> None:
 @contextmanager
 def _chart(name: str) -> Iterator[tuple["Axes", Callable[[], str]]]:
     """Empty axes, and what gives their picture once they are drawn on."""
-    from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    with rc_context({**STYLE, "svg.hashsalt": name}):  # the same figures give the same picture
+    with _style(name):
         figure = Figure(figsize=SIZE_INCHES, layout="constrained")
         figure.patch.set_visible(False)
         axes = figure.subplots()
@@ -124,6 +115,28 @@ def _chart(name: str) -> Iterator[tuple["Axes", Callable[[], str]]]:
                 return _for_page(file.getvalue(), name)
 
         yield axes, finish
+
+
+def _style(name: str) -> AbstractContextManager[None]:
+    """What all charts look like; the same figures give the same picture."""
+    from matplotlib import rc_context
+
+    return rc_context(
+        {
+            "font.size": 9.0,
+            "svg.fonttype": "none",  # letters as text, in the page's font
+            "svg.hashsalt": name,
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "axes.edgecolor": GRID,
+            "axes.labelcolor": INK,
+            "xtick.color": INK,
+            "ytick.color": INK,
+            "text.color": INK,
+            "grid.color": GRID,
+            "grid.linewidth": 0.6,
+        }
+    )
 
 
 def _for_page(svg: str, name: str) -> str:

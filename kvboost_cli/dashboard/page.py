@@ -13,6 +13,8 @@ BEGINNING = b"<!doctype html>\n<!-- kvboost stats -->\n"
 LEAST_DRAWN = 2
 """Asks from which on a chart tells something."""
 
+MOST_DAYS = 60
+
 
 def is_page(file: BinaryIO) -> bool:
     """Whether the file begins as a page does, whatever follows."""
@@ -40,7 +42,7 @@ def _charts(overview: Overview) -> dict[str, str]:
     if sum(ask.speedup is not None for ask in overview.recent) >= LEAST_DRAWN:
         charts["Speed-up over full prefill, latest asks"] = draw_speedups(overview.recent, overview.speedup.p50)
     if overview.days:
-        charts["Where the tokens of prompts came from, by day"] = draw_days(overview.days)
+        charts["Where the tokens of prompts came from, by day"] = draw_days(overview.days[-MOST_DAYS:])
     return charts
 
 
