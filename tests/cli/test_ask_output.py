@@ -33,8 +33,13 @@ STATS = {
     "store": str, "format": int, "bytes": {"file": int, "live": int, "disk": int, "budget": type(None)},
     "documents": int, "chunks": int, "evicted": int, "pinned": int, "tokens": int, "bytes_per_token": NUMBER,
     "models": [{"name": str, "fingerprint": str, "recipe": dict}],
+    "collections": [dict.fromkeys(("path", "documents", "chunks", "tokens", "bytes", "asks"), (int, str))],
+    "by_document": type(None), "hottest": [dict], "coldest": [dict],
     "asks": dict.fromkeys(("count", "exact", "content", "miss"), int),
     "ttft": dict.fromkeys(("p50_s", "p95_s"), (float, type(None))),
+    "speedup": {"p50": (float, type(None)), "measured": int, "estimated": int},
+    "days": [{"day": str, "asks": int, "tokens": dict.fromkeys(("exact", "reused", "repaired", "prefilled"), int)}],
+    "recent": [{"at": str, "ttft_s": float, "speedup": (float, type(None)), "estimated": bool}],
     "fidelity": {
         "passed": bool, "reason": type(None), "machinery_passed": bool, "machinery_kl": float,
         "machinery_max_logit_diff": float, "repair": str, "kl_mean": float, "kl_first": float, "top1_agreement": float,

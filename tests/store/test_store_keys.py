@@ -65,7 +65,7 @@ def test_a_token_id_beyond_32_bits_is_refused(token_id):
         content_key(FINGERPRINT, RECIPE, [token_id])
 
 
-@pytest.mark.parametrize("name", ["asks", "filesystem", "keys", "names", "snapshot"])
+@pytest.mark.parametrize("name", ["asks", "filesystem", "importance", "keys", "names", "snapshot"])
 def test_worked_examples_in_docstrings_hold(name):
     results = doctest.testmod(importlib.import_module(f"store.{name}"))
     assert results.attempted
