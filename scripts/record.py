@@ -1,7 +1,8 @@
 """Records terminal sessions as pictures: real commands in a pseudo-terminal, its screen as SVG: `make pictures`.
 
 The commands run in an empty project beside a copy of `examples/handbook`, with the default model. What is drawn is
-the last state of the screen, as a terminal emulator has it. The pictures load nothing from elsewhere.
+the last state of the screen, as a terminal emulator has it. The pictures load nothing from elsewhere. The page of
+`kvboost stats --html` is drawn by Chromium, and left as it is where there is none.
 """
 
 import os
@@ -9,6 +10,7 @@ import pty
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import termios
 from collections.abc import Iterator
@@ -17,6 +19,7 @@ from itertools import groupby
 from pathlib import Path
 
 import pyte
+from PIL import Image
 from rich.console import Console
 from rich.style import Style
 from rich.terminal_theme import MONOKAI
@@ -36,6 +39,28 @@ SCENES = {
     "stats": ("kvboost stats",),
 }
 """Picture: its commands. The scenes follow each other in one project."""
+
+USE = "kvboost ask -q -f questions.txt --top-k 2 --max-tokens 2"
+QUESTIONS = (
+    "Who is on call?",
+    "Where is the key?",
+    "How long does a full restore of the database take?",
+    "Which port does Lantern listen on?",
+    "When is the week handed over?",
+    "Who may have access to the database?",
+    "How often is a buoy serviced?",
+    "What happens after an incident?",
+    "Where are the backups kept?",
+    "Who reviews a change?",
+    "When is a release made?",
+    "Who is called at night?",
+)
+"""Asked before the scene of this name, so that there is something to plot."""
+USED_SCENE = "stats"
+
+PAGE_SIZE = "1100,1420"
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+MAX_BYTES = 200_000
 
 WEB_FONTS = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 FONT = "ui-monospace, Menlo, Consolas, DejaVu Sans Mono, monospace"
@@ -106,15 +131,42 @@ def _colour(name: str) -> str:
     return name.replace("bright", "bright_").replace("brown", "yellow")
 
 
+def photograph(folder: Path, picture: Path) -> None:
+    """The page of the project in ``folder`` as a PNG of few colours, if there is a browser."""
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if browser is None:
+        print(f"no Chromium is installed, so this picture is not made anew: {picture}", file=sys.stderr)
+        return
+    page, large = folder / "stats.html", folder / "stats.png"
+    subprocess.run(["kvboost", "stats", "--html", page], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+    options = (
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--hide-scrollbars",
+        f"--user-data-dir={folder / 'chromium'}",
+    )
+    screenshot = (f"--window-size={PAGE_SIZE}", f"--screenshot={large}", page.as_uri())
+    subprocess.run([browser, *options, *screenshot], check=True, capture_output=True)
+    with Image.open(large) as image:
+        image.quantize(64, dither=Image.Dither.NONE).save(picture, optimize=True)
+    if picture.stat().st_size > MAX_BYTES:
+        raise ValueError(f"the picture is too large for a repository: {picture.stat().st_size} bytes")
+
+
 def main() -> None:
-    """Record all scenes."""
+    """Record all scenes, and the page."""
     with tempfile.TemporaryDirectory() as folder:
         project = Path(folder)
         shutil.copytree(ROOT / "examples" / "handbook", project / "handbook")
         (project / "kvboost.toml").touch()  # so the store is the project's
+        (project / "questions.txt").write_text("\n".join(QUESTIONS))
         for name, commands in SCENES.items():
+            if name == USED_SCENE:
+                subprocess.run(USE.split(), cwd=project, check=True, stdout=subprocess.DEVNULL)
             svg = draw(record(commands, project), "kvboost")
             (PICTURES / f"{name}.svg").write_text(svg, encoding="utf-8")
+        photograph(project, PICTURES / "stats-page.png")
 
 
 if __name__ == "__main__":

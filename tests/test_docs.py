@@ -128,7 +128,7 @@ def printed(tmp_path_factory: pytest.TempPathFactory, default_model_dir: Path, s
         "cron status": ["cron", "status"],
         "history": ["history"],
         "history clear": ["history", "clear"],
-        "stats": ["stats"],
+        "stats": ["stats", "--documents"],
         "pin": ["pin", "tea.md"],
         "budget": ["budget", "1GB"],
         "doctor": ["doctor"],

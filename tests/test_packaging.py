@@ -107,10 +107,16 @@ def test_the_wheel_holds_packages_man_page_and_documentation_and_nothing_else(wh
     names = set(contents(wheel))
     version = wheel.name.split("-")[1]
     data = DATA.format(version=version)
-    tops = {name.split("/")[0] for name in names}
-    assert tops == {"kvboost_cli", "store", data.split("/")[0], f"kvboost_cli-{version}.dist-info"}
-    modules = {str(path.relative_to(ROOT)) for top in ("kvboost_cli", "store") for path in ROOT.glob(f"{top}/**/*.py")}
-    assert {name for name in names if name.split("/")[0] in ("kvboost_cli", "store")} == modules
+    assert {name.split("/")[0] for name in names} == {
+        "kvboost_cli",
+        "store",
+        data.split("/")[0],
+        f"kvboost_cli-{version}.dist-info",
+    }
+    tops = ("kvboost_cli", "store")
+    modules = {str(path.relative_to(ROOT)) for top in tops for path in ROOT.glob(f"{top}/**/*.py")}
+    template = {f"kvboost_cli/dashboard/page.{kind}" for kind in ("html", "css")}
+    assert {name for name in names if name.split("/")[0] in tops} == modules | template
     pages = {str(path.relative_to(ROOT)) for path in [ROOT / "README.md", *ROOT.glob("docs/**/*.md")]}
     documented = {name.removeprefix(f"{data}share/doc/kvboost/") for name in names if name.startswith(data)}
     assert pages - documented == set()

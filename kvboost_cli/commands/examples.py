@@ -20,7 +20,11 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "cron remove": ("kvboost cron remove",),
     "cron status": ("kvboost cron status",),
     "history clear": ("kvboost history clear",),
-    "stats": ("kvboost stats", "kvboost stats --json"),
+    "stats": (
+        "kvboost stats",
+        "kvboost stats --watch 5                         # look again every 5 seconds",
+        "kvboost stats --html stats.html                 # a page for the browser",
+    ),
     "doctor": ("kvboost doctor", "kvboost doctor --check       # read and check the whole store"),
     "budget": ("kvboost budget", "kvboost budget 20GB"),
     "pin": ("kvboost pin on-call.md", "kvboost pin --remove on-call.md"),

@@ -20,24 +20,27 @@ WATCH_INTERVAL = "2"
 INTERRUPTED = 130
 
 
+Seconds = Annotated[
+    str | None, typer.Argument(metavar="SECONDS", help="With --watch: the time between two looks; 2, if not given.")
+]
+Documents = Annotated[bool, typer.Option("--documents", help="Also list every document, the hottest first.")]
+Watch = Annotated[bool, typer.Option("--watch", help="Look again and again, until Ctrl-C.")]
+Html = Annotated[
+    str | None, typer.Option(metavar="FILE|-", help="Write one page for a browser instead; - is stdout.")
+]  # fmt: skip
+
+
 def register(app: typer.Typer) -> None:
     """Add the command to ``app``."""
     app.command("stats", cls=Page)(stats)
 
 
 def stats(
-    seconds: Annotated[
-        str | None,
-        typer.Argument(metavar="[SECONDS]", help="With --watch: the time between two looks; 2, if not given."),
-    ] = None,
+    seconds: Seconds = None,
     store: options.Store = None,
-    documents: Annotated[
-        bool, typer.Option("--documents", help="Also list every document, the hottest first.")
-    ] = False,
-    watch: Annotated[bool, typer.Option("--watch", help="Look again and again, until Ctrl-C.")] = False,
-    html: Annotated[
-        str | None, typer.Option(metavar="FILE|-", help="Write one page for a browser instead; - is stdout.")
-    ] = None,
+    documents: Documents = False,
+    watch: Watch = False,
+    html: Html = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Show what the store holds and how asks have used it."""
