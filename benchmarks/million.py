@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import median, quantiles
 from tempfile import TemporaryDirectory
-from time import perf_counter
+from time import perf_counter, time
 
+from kvboost_cli.pipelines.overview import read_overview
 from store import (
     ChunkRecord,
     ChunkStore,
@@ -90,7 +91,8 @@ def measure(path: Path, num_chunks: int) -> None:
         times = lookup_times(store, num_chunks)
         print(f"{'lookup of 32 chunks, median':<44}{median(times) * 1000:10,.2f} ms")
         print(f"{'lookup of 32 chunks, 99 of 100 are under':<44}{quantiles(times, n=100)[-1] * 1000:10,.2f} ms")
-        timed("stats", store.stats)
+        timed("counts of stats", store.stats)
+        timed("all of stats", lambda: read_overview(store, time()))
         timed("one choice of what to drop", lambda: choose(store))
         timed("remove a document of 100 chunks", lambda: store.remove_document("/notes/0"))
         timed("prune: look for what no document names", lambda: prune_orphans(store))
