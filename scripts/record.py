@@ -58,7 +58,7 @@ QUESTIONS = (
 """Asked before the scene of this name, so that there is something to plot."""
 USED_SCENE = "stats"
 
-PAGE_SIZE = "1100,1420"
+PAGE_SIZE = "1100,1300"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 MAX_BYTES = 200_000
 
@@ -149,7 +149,7 @@ def photograph(folder: Path, picture: Path) -> None:
     screenshot = (f"--window-size={PAGE_SIZE}", f"--screenshot={large}", page.as_uri())
     subprocess.run([browser, *options, *screenshot], check=True, capture_output=True)
     with Image.open(large) as image:
-        image.quantize(64, dither=Image.Dither.NONE).save(picture, optimize=True)
+        image.quantize(128, dither=Image.Dither.NONE).save(picture, optimize=True)
     if picture.stat().st_size > MAX_BYTES:
         raise ValueError(f"the picture is too large for a repository: {picture.stat().st_size} bytes")
 
