@@ -2,9 +2,11 @@
 
 import locale
 import os
+import textwrap
 from typing import TextIO
 
 FALLBACK_COLUMNS = 80
+MIN_COLUMNS = 20
 _CONTROLS = {code: "" for code in (*range(0x20), 0x7F, *range(0x80, 0xA0)) if chr(code) not in "\n\t"}
 
 
@@ -22,6 +24,19 @@ def columns(stream: TextIO) -> int:
 def draws_unicode() -> bool:
     """Whether the locale's own encoding is UTF-8: in the C locale Python writes UTF-8 that nobody asked for."""
     return locale.nl_langinfo(locale.CODESET).upper().replace("-", "") == "UTF8"
+
+
+def folded(text: str, stream: TextIO, indent: int) -> str:
+    """Lines that a terminal has room for, the rest of a long one indented.
+
+    Words stay whole, paths and commands above all, and so do spaces at the beginning of a line.
+    """
+    width = max(columns(stream) - 1, MIN_COLUMNS)
+    fold = textwrap.TextWrapper(
+        width, subsequent_indent=" " * min(indent, width // 3), break_long_words=False, break_on_hyphens=False
+    )
+    lines = (line if len(line) <= width else fold.fill(line) for line in text.split("\n"))
+    return "\n".join(lines)
 
 
 def without_controls(text: str) -> str:

@@ -137,4 +137,4 @@ def _write_page(file: str, overview: "Overview", *, documents: bool, as_json: bo
     if as_json:
         console.write_json(to_json(overview, documents=documents))
     elif file != STDOUT:
-        console.write(f"written: {file}\n")
+        console.write_facts(f"written: {file}\n")

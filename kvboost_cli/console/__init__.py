@@ -1,4 +1,4 @@
-"""Everything that kvboost prints: data on stdout, talk on stderr. The only module that imports rich.
+"""Everything that kvboost prints: data on stdout, talk on stderr. The only package that imports rich.
 
 On a terminal a table may be coloured and progress is redrawn (rich honours ``NO_COLOR``); elsewhere there are
 plain lines without escape codes. rich is imported only when something is drawn. A reader that closes stdout
@@ -10,27 +10,19 @@ from __future__ import annotations
 import json
 import os
 import sys
-import textwrap
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Literal, TextIO
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, TextIO
 
 from .. import terminal
-from ..progress import Describe, IndexProgress, State, StepProgress, describe_progress, describe_steps
+from ..progress import IndexProgress, StepProgress, describe_progress, describe_steps
 from ..sheet import bar_cells as bar_cells
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-PLAIN_INTERVAL_S = 5.0
 PLAIN_WIDTH = 200  # wide enough that no path is cut where nobody sees a screen
-MIN_COLUMNS = 20
-FACTS_COLUMNS = 64
-"""What a line of progress says takes so many; a bar gets the rest."""
-
-MIN_BAR_COLUMNS = 8
 BAR_MARKS = "#=%@*o:~"
 BAR_STYLES = ("cyan", "blue", "magenta", "yellow", "red", "green", "white", "bright_black")
 
@@ -59,7 +51,7 @@ def write(text: str) -> None:
 
 def write_facts(text: str, *, indent: int = 2) -> None:
     """Data: lines of facts; on a terminal those that are too long are broken between words and go on indented."""
-    write(_folded(text, sys.stdout, indent) if sys.stdout.isatty() else text)
+    write(terminal.folded(text, sys.stdout, indent) if sys.stdout.isatty() else text)
 
 
 def write_text(text: str) -> None:
@@ -84,7 +76,7 @@ def say(message: str) -> None:
 
 def say_wrapped(message: str) -> None:
     """Talk: one line on stderr; on a terminal broken between words where it is too long."""
-    say(_folded(message, sys.stderr, indent=2) if sys.stderr.isatty() else message)
+    say(terminal.folded(message, sys.stderr, indent=2) if sys.stderr.isatty() else message)
 
 
 def warn(message: str) -> None:
@@ -148,85 +140,20 @@ def render_bar(
 
 def index_progress(*, quiet: bool) -> AbstractContextManager[Callable[[IndexProgress], None]]:
     """Gives a function that shows an ``IndexProgress``: redrawn in place on a terminal, else a plain line
-    every ``PLAIN_INTERVAL_S`` and the last state at the end; nothing when ``quiet``.
+    every few seconds and the last state at the end; nothing when ``quiet``.
     """
-    return _progress(
+    from .running import progress
+
+    return progress(
         "indexing", "indexed", describe_progress, lambda state: (state.bytes_done, state.bytes_total), quiet
     )
 
 
 def step_progress(name: str, *, quiet: bool) -> AbstractContextManager[Callable[[StepProgress], None]]:
     """The same for a ``StepProgress`` of the work that ``name`` tells."""
-    return _progress(name, name, describe_steps, lambda state: (state.done, state.total), quiet)
+    from .running import progress
 
-
-@contextmanager
-def _progress(
-    doing: str, done: str, describe: Describe[State], extent: Callable[[State], tuple[int, int]], quiet: bool
-) -> Iterator[Callable[[State], None]]:
-    if quiet:
-        yield lambda _: None
-    elif sys.stderr.isatty():
-        with _live_progress(doing, describe, extent) as show:
-            yield show
-    else:
-        with _plain_progress(doing, done, describe) as show:
-            yield show
-
-
-@contextmanager
-def _live_progress(
-    doing: str, describe: Describe[State], extent: Callable[[State], tuple[int, int]]
-) -> Iterator[Callable[[State], None]]:
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn
-    from rich.table import Column
-
-    start_s = time.monotonic()
-    draws_unicode = terminal.draws_unicode()
-    bar_width = min(24, terminal.columns(sys.stderr) - FACTS_COLUMNS)
-    bar_column = (BarColumn(bar_width),) if draws_unicode and bar_width >= MIN_BAR_COLUMNS else ()
-    overflow: Literal["ellipsis", "crop"] = "ellipsis" if draws_unicode else "crop"  # an ellipsis is no ASCII
-
-    def text(template: str) -> TextColumn:
-        return TextColumn(template, table_column=Column(no_wrap=True, overflow=overflow))
-
-    columns = (text(doing), *bar_column, text("{task.fields[facts]}"))
-    with Progress(*columns, console=Console(stderr=True, highlight=False)) as bar:
-        task = bar.add_task(doing, total=None, facts="")
-
-        def show(state: State) -> None:
-            completed, total = extent(state)
-            bar.update(task, total=total, completed=completed, facts=describe(state, time.monotonic() - start_s))
-
-        yield show
-
-
-@contextmanager
-def _plain_progress(doing: str, done: str, describe: Describe[State]) -> Iterator[Callable[[State], None]]:
-    start_s = shown_s = time.monotonic()
-    latest: State | None = None
-
-    def show(state: State) -> None:
-        nonlocal latest, shown_s
-        latest, now_s = state, time.monotonic()
-        if now_s - shown_s >= PLAIN_INTERVAL_S:
-            shown_s = now_s
-            say(f"{doing}: {describe(state, now_s - start_s)}")
-
-    yield show
-    if latest is not None:
-        say(f"{done}: {describe(latest, time.monotonic() - start_s)}")
-
-
-def _folded(text: str, stream: TextIO, indent: int) -> str:
-    """Words stay whole, paths and commands above all, and so do spaces at the beginning of a line."""
-    columns = max(terminal.columns(stream) - 1, MIN_COLUMNS)
-    fold = textwrap.TextWrapper(
-        columns, subsequent_indent=" " * min(indent, columns // 3), break_long_words=False, break_on_hyphens=False
-    )
-    lines = (line if len(line) <= columns else fold.fill(line) for line in text.split("\n"))
-    return "\n".join(lines)
+    return progress(name, name, describe_steps, lambda state: (state.done, state.total), quiet)
 
 
 def _safe(message: str) -> str:

@@ -17,7 +17,7 @@ RUNS = {
     "prewarm": (("prewarm",), ("prewarm", "--dry-run")),
     "cron": (("cron", "print"), ("cron", "status")),
     "history": (("history",), ("history", "clear")),
-    "stats": (("stats",),),
+    "stats": (("stats",), ("stats", "--documents"), ("stats", "--html", "stats.html")),
     "doctor": (("doctor",), ("doctor", "--check")),
     "budget": (("budget",), ("budget", "1GB")),
     "pin": (("pin", "on-call.md"), ("pin",)),
