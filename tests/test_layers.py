@@ -53,7 +53,7 @@ ALLOWED = {
         "kvboost_cli.sheet",
         "store",
     },
-    "kvboost_cli.main": {"kvboost_cli.commands", "kvboost_cli.console"},
+    "kvboost_cli.main": {"kvboost_cli.commands", "kvboost_cli.console", "kvboost_cli.terminal"},
 }
 
 # library: the only place that may import it
