@@ -76,4 +76,7 @@ def _holding(txn: ReadTransaction, entry: DocumentEntry, pinned: set[str], now: 
 
 def _use(txn: ReadTransaction, database: str, key: bytes) -> ChunkUse:
     data = txn.get(database, key)
-    return ChunkUse(0, 0, 0) if data is None else ChunkUse.from_bytes(data)
+    try:
+        return ChunkUse(0, 0, 0) if data is None else ChunkUse.from_bytes(data)
+    except DamagedRecord:
+        return ChunkUse(0, 0, 0)  # a lost statistic, no reason to stop

@@ -81,3 +81,15 @@ def test_a_damaged_entry_is_left_out(store):
     overwrite(path, "documents", b"/notes/a", flip_byte(data, 30))
     with ChunkStore.open(path, readonly=True) as again:
         assert [one.name for one in read_holdings(again, START_S)] == ["/notes/b"]
+
+
+def test_a_damaged_count_is_a_lost_statistic(store):
+    (link,) = make_chain(5)
+    put(store, "/notes/a", [ONE], [link])
+    path = store.path
+    store.close()
+    data = raw_items(path, "position_refs")[link.key]
+    overwrite(path, "position_refs", link.key, flip_byte(data, 2))
+    with ChunkStore.open(path, readonly=True) as again:
+        (one,) = read_holdings(again, START_S)
+    assert one.num_bytes == ONE.header.total_bytes
