@@ -99,6 +99,15 @@ class ScatterCache(Cache):
         for layer in self.buffers[first_layer:]:
             layer.slots, layer.num_visible = slots, last + 1
 
+    def reserve(self, capacity: int, num_kept: int) -> None:
+        """Make room for ``capacity`` tokens, one layer after the other; only the first ``num_kept`` tokens are kept."""
+        if capacity <= self.capacity:
+            return
+        for layer in self.buffers:
+            layer.settle()
+            layer.keys, layer.values = (_enlarged(old, capacity, num_kept) for old in (layer.keys, layer.values))
+        self.capacity = capacity
+
     def expect(self, wait: Callable[[int], None] | None) -> None:
         """Call ``wait`` with a layer's number before that layer is first touched; None: nothing is under way."""
         for index, layer in enumerate(self.buffers):
@@ -109,3 +118,10 @@ class ScatterCache(Cache):
         buffers = self.buffers[layer]
         buffers.settle()
         return buffers.keys, buffers.values
+
+
+def _enlarged(buffer: Tensor, capacity: int, num_kept: int) -> Tensor:
+    """[batch, kv_heads, old capacity, head_dim] -> [batch, kv_heads, capacity, head_dim], zero behind what is kept."""
+    larger = buffer.new_zeros((*buffer.shape[:2], capacity, buffer.shape[3]))
+    larger[:, :, :num_kept] = buffer[:, :, :num_kept]
+    return larger

@@ -14,6 +14,7 @@ from tokenizers import Tokenizer
 from tokenizers.decoders import DecodeStream
 
 from .errors import ModelNotFound, ModelUnsupported
+from .turns import Exchange, Message, render_turns
 
 SYSTEM_MARK, USER_MARK = "\u241fsystem\u241f", "\u241fuser\u241f"
 
@@ -30,6 +31,24 @@ class PromptFrame:
     """Token ids before the first document and after the question, from the chat template rendered once."""
 
     preamble: tuple[int, ...]
+    closing: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class ExchangeIds:
+    """Token ids around an earlier answer; ``rewritten`` are its own where the template changes it, else None."""
+
+    opening: tuple[int, ...]
+    ending: tuple[int, ...]
+    rewritten: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class ConversationFrame:
+    """Token ids before the first document, around each earlier answer, and after the last question."""
+
+    preamble: tuple[int, ...]
+    exchanges: tuple[ExchangeIds, ...]
     closing: tuple[int, ...]
 
 
@@ -84,7 +103,7 @@ class TextCodec:
             if system is not None:
                 raise ModelUnsupported("the model has no chat template, and so no place for a system message")
             return PromptFrame(self._bos_ids(), ())
-        rendered = _render(self._template, self._config, with_system=system is not None)
+        rendered = self._render([*_system_messages(system), {"role": "user", "content": USER_MARK}])
         before, user, after = rendered.partition(USER_MARK)
         if not user or USER_MARK in after:
             raise ModelUnsupported("the chat template does not show the user's message exactly once")
@@ -92,6 +111,41 @@ class TextCodec:
         if preamble[:2] == self._bos_ids() * 2 != ():
             raise ModelUnsupported("the chat template puts BOS twice before the prompt")
         return PromptFrame(preamble, self._marked_ids(after))
+
+    @property
+    def has_template(self) -> bool:
+        """Whether the model was made for conversations."""
+        return self._template is not None
+
+    def frame_conversation(self, system: str | None, answers: Sequence[str]) -> ConversationFrame:
+        """The frame of a conversation with these earlier answers; without any it is what ``frame`` gives.
+
+        Raises ``ModelUnsupported`` as ``frame`` does, and if the template cannot show these turns.
+        """
+        frame = self.frame(system)
+        if not answers:
+            return ConversationFrame(frame.preamble, (), frame.closing)
+        if self._template is None:
+            return ConversationFrame(frame.preamble, (ExchangeIds((), ()),) * len(answers), ())
+        texts = render_turns(self._render, _system_messages(system), answers)
+        exchanges = tuple(self._exchange_ids(exchange, system) for exchange in texts.exchanges)
+        return ConversationFrame(
+            self._framed_ids(texts.before, system), exchanges, self._framed_ids(texts.closing, system)
+        )
+
+    def _exchange_ids(self, exchange: Exchange, system: str | None) -> ExchangeIds:
+        rewritten = None if exchange.rewritten is None else self.token_ids(exchange.rewritten)
+        return ExchangeIds(
+            self._framed_ids(exchange.opening, system), self._framed_ids(exchange.ending, system), rewritten
+        )
+
+    def _framed_ids(self, text: str, system: str | None) -> tuple[int, ...]:
+        """Ids of the template's text, which may hold the system message or not: some write it before the last turn."""
+        return self._preamble_ids(text, system) if SYSTEM_MARK in text else self._marked_ids(text)
+
+    def _render(self, messages: Sequence[Message]) -> str:
+        assert self._template is not None, "without a template there is nothing to render"
+        return _render(self._template, self._config, messages)
 
     def _preamble_ids(self, before: str, system: str | None) -> tuple[int, ...]:
         if system is None:
@@ -148,17 +202,20 @@ def _token_text(token: Any) -> str | None:
     return token.get("content") if isinstance(token, dict) else token
 
 
-def _render(template: str, config: Mapping[str, Any], *, with_system: bool) -> str:
+def _system_messages(system: str | None) -> list[Message]:
+    return [] if system is None else [{"role": "system", "content": SYSTEM_MARK}]
+
+
+def _render(template: str, config: Mapping[str, Any], messages: Sequence[Message]) -> str:
     from jinja2.exceptions import TemplateError
     from transformers.utils.chat_template_utils import render_jinja_template
 
-    system = [{"role": "system", "content": SYSTEM_MARK}] if with_system else []
     tokens: dict[str, Any] = {
         name: _token_text(config[name]) for name in ("bos_token", "eos_token") if config.get(name)
     }
     try:
         rendered = render_jinja_template(
-            conversations=[[*system, {"role": "user", "content": USER_MARK}]],
+            conversations=[list(messages)],
             chat_template=FIXED_DATE + template,
             add_generation_prompt=True,
             **tokens,

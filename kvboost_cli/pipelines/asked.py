@@ -61,6 +61,22 @@ def named_documents(workspace: Workspace, names: Sequence[str]) -> list[AskedDoc
     return [_fetch(workspace, resolve_name(workspace.store, name)) for name in names]
 
 
+def refetch(workspace: Workspace, documents: Sequence[AskedDocument]) -> list[AskedDocument]:
+    """The same documents as they are now; of one that is an excerpt the same places, as far as they are there.
+
+    Raises ``DocumentGone`` or a ``DocumentError`` of the file.
+    """
+    return [_same_places(_fetch(workspace, document.name), document) for document in documents]
+
+
+def _same_places(document: AskedDocument, before: AskedDocument) -> AskedDocument:
+    if len(before.chunks) == before.num_chunks:
+        return document
+    places = {chunk.place for chunk in before.chunks}
+    chosen = tuple(chunk for chunk in document.chunks if chunk.place in places)
+    return replace(document, chunks=chosen or document.chunks)
+
+
 @dataclass(frozen=True)
 class FoundDocuments:
     """What a search gave, best first, and why better ones were passed over."""
@@ -180,11 +196,11 @@ def find_stored_name(snapshot: Snapshot, name: str) -> str:
         return fitting[0]
     if fitting:
         raise AmbiguousDocument(f"{len(fitting)} documents end in this name, {', '.join(fitting[:3])}: {name}")
-    raise DocumentNotFound(f"there is no such document or file{_suggestion(name, names)}: {name}")
+    raise DocumentNotFound(f"there is no such document or file{suggest(name, names)}: {name}")
 
 
-def _suggestion(name: str, names: Sequence[str]) -> str:
-    """The stored name nearest to what was written, whatever its case, with or without its ending."""
+def suggest(name: str, names: Sequence[str]) -> str:
+    """In brackets, the name nearest to what was written, whatever its case, with or without its ending."""
     short: dict[str, str] = {}
     for base in map(os.path.basename, names):
         short[os.path.splitext(base)[0].casefold()] = base

@@ -118,11 +118,23 @@ def start_answer(workspace: Workspace, request: AskRequest) -> Answer:
     Raises ``EmptyQuestion``, ``NothingFound``, ``DocumentNotFound``, ``AmbiguousDocument``, ``PromptTooLong``,
     ``DeviceMemoryShort``.
     """
-    if not request.question.strip():
-        raise EmptyQuestion(f"the question is empty: {request.question!r}")
-    model = workspace.handle.loaded
-    clock = PhaseClock(model.synchronize)
+    require_question(request.question)
+    clock = PhaseClock(workspace.handle.loaded.synchronize)
     prompt, passed_over = _splice_prompt(workspace, request, clock)
+    return answer_prompt(workspace, request, prompt, passed_over, clock)
+
+
+def require_question(question: str) -> None:
+    """Raise ``EmptyQuestion`` if there is nothing to ask."""
+    if not question.strip():
+        raise EmptyQuestion(f"the question is empty: {question!r}")
+
+
+def answer_prompt(
+    workspace: Workspace, request: AskRequest, prompt: Prompt, passed_over: tuple[str, ...], clock: PhaseClock
+) -> Answer:
+    """From a prompt's token ids to the first token. Raises ``PromptTooLong``, ``DeviceMemoryShort``."""
+    model = workspace.handle.loaded
     max_tokens = min(request.max_tokens, require_room(prompt, model.geometry.max_positions))
     kv = _allocate_cache(workspace, prompt, max_tokens, no_cache=request.no_cache)
     stitched = (_prefill if request.no_cache else _stitch)(workspace, prompt, request, kv, clock)

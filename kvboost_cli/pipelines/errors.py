@@ -7,6 +7,7 @@ PipelineError
 │   └── DocumentGone    its file cannot be read any more
 ├── AmbiguousDocument   -d names several documents of the store
 ├── PromptTooLong       documents, question and answer exceed the model's context
+│   └── ConversationTooLong with the earlier turns they do
 ├── DeviceMemoryShort   the prompt needs more memory than the device has free
 ├── EmptyQuestion       there is nothing to ask
 ├── SettingRefused      a setting that this model cannot be used with
@@ -38,12 +39,20 @@ class DocumentGone(DocumentNotFound):
     """A document's file cannot be read any more."""
 
 
+class NotInConversation(DocumentNotFound):
+    """A name is none of the documents of the conversation."""
+
+
 class AmbiguousDocument(PipelineError):
     """A name fits several documents of the store."""
 
 
 class PromptTooLong(PipelineError):
     """The prompt does not fit the model's context; the message gives the figures."""
+
+
+class ConversationTooLong(PromptTooLong):
+    """Documents, earlier turns and the question do not fit the model's context; the message gives the figures."""
 
 
 class DeviceMemoryShort(PipelineError):

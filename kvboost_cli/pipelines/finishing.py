@@ -35,7 +35,7 @@ def make_report(
     strategy = "none" if request.no_cache else effective_name(request.repair)
     return AskReport(
         answer=handle.codec.text(answer.token_ids), finish_reason=answer.finish_reason, model=handle.name,
-        device=str(handle.device), dtype=handle.dtype, documents=tuple(_document_reports(stitched)),
+        device=str(handle.device), dtype=handle.dtype, documents=tuple(document_reports(stitched)),
         tokens=count_tokens(stitched.plan, stitched.num_repaired, len(answer.token_ids)), phases=answer.phases,
         import_s=handle.import_s, model_load_s=handle.load_s, decode_tokens_per_s=_decode_rate(answer),
         strategy=strategy, ratio=default_ratio(strategy) if request.ratio is None else request.ratio,
@@ -54,7 +54,8 @@ def _decode_rate(answer: Answer) -> float | None:
     return decoded / answer.decode_s if decoded > 0 and answer.decode_s else None
 
 
-def _document_reports(stitched: Stitched) -> Iterator[DocumentReport]:
+def document_reports(stitched: Stitched) -> Iterator[DocumentReport]:
+    """The documents of a prompt in their order, each with its tokens and its hit."""
     for document, segment in zip(stitched.prompt.documents, stitched.plan.segments, strict=True):
         yield DocumentReport(document.name, document.num_tokens, _segment_hit(segment).value)
 

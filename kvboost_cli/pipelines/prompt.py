@@ -1,4 +1,4 @@
-"""The wording around documents and question, spliced from token ids and never tokenized twice."""
+"""The wording around documents and questions, spliced from token ids and never tokenized twice."""
 
 from ..model.codec import TextCodec
 
@@ -19,3 +19,10 @@ def header_ids(codec: TextCodec, title: str) -> tuple[int, ...]:
 def tail_ids(codec: TextCodec, question: str, closing: tuple[int, ...]) -> tuple[int, ...]:
     """Token ids of the question and what closes the prompt."""
     return codec.token_ids(f"\n\nQuestion: {question.strip()}") + closing
+
+
+def question_ids(codec: TextCodec, question: str, *, is_first: bool) -> tuple[int, ...]:
+    """Token ids of a conversation's question: the first stands behind documents, later ones in turns of their own."""
+    if is_first or not codec.has_template:
+        return tail_ids(codec, question, ())
+    return codec.token_ids(question.strip())

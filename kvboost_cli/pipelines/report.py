@@ -28,6 +28,25 @@ class TokenCounts:
     prefilled: int
     generated: int
 
+    @property
+    def sources(self) -> dict[str, int]:
+        """Where the KV came from, in words, with the number of tokens: all but ``prompt`` and ``generated``."""
+        return {kind: getattr(self, kind) for kind in ("exact", "reused", "repaired", "prefilled")}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TurnCounts(TokenCounts):
+    """The same in a conversation, where the cache may hold documents and earlier turns already: all six sum up."""
+
+    live_documents: int
+    live_turns: int
+
+    @property
+    def sources(self) -> dict[str, int]:
+        """Those of the live cache come first; the documents' are those of all that stands before the first question."""
+        live = {"live of documents": self.live_documents, "live of earlier turns": self.live_turns}
+        return {**{name: count for name, count in live.items() if count}, **super().sources}
+
 
 @dataclass(frozen=True)
 class Verification:
