@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from ..pipelines.asking import Answer, AskRequest
     from ..pipelines.report import AskReport
     from ..pipelines.workspace import Workspace
+    from ..settings import Settings
 
 INTERRUPTED = "interrupted"
 
@@ -33,6 +34,28 @@ class Answering:
     history: bool
 
 
+def make_request(
+    settings: "Settings", question: str, names: Sequence[str], seed: int | None, gate: gating.Gate
+) -> "AskRequest":
+    """A question with what the user has set."""
+    from ..pipelines.asking import AskRequest
+
+    return AskRequest(
+        question=question,
+        documents=names,
+        top_k=settings.top_k,
+        repair=settings.repair,
+        ratio=settings.ratio,
+        no_cache=gate.full_prefill,
+        max_tokens=settings.max_tokens,
+        temperature=settings.temperature,
+        seed=seed,
+        system=settings.system,
+        content_hits=gate.content_hits,
+        order=settings.order,
+    )
+
+
 def answer_one(run: Answering, request: "AskRequest") -> None:
     """Answer, report, and keep what had to be computed.
 
@@ -44,14 +67,14 @@ def answer_one(run: Answering, request: "AskRequest") -> None:
     answer = start_answer(run.workspace, request)
     for reason in answer.passed_over:
         console.warn(f"passed over, {reason}")
-    is_whole = _decode(run, answer)
+    is_whole = decode(run, answer)
     verification = finishing.verify_answer(run.workspace, answer) if run.verify and is_whole else None
     report = finishing.make_report(run.workspace, request, answer, verification, gate_s=run.gate.check_s)
     run.show(request, report if is_whole else replace(report, finish_reason=INTERRUPTED))
     if not is_whole:
         raise KeyboardInterrupt
     if not run.gate.full_prefill:
-        _keep(run, answer, report)
+        keep(run, answer, report)
 
 
 def answer_all(run: Answering, requests: "Sequence[AskRequest]", *, as_json: bool) -> int:
@@ -68,20 +91,21 @@ def answer_all(run: Answering, requests: "Sequence[AskRequest]", *, as_json: boo
             if failures.find_failure(error) is None:
                 raise
             num_failed += 1
-            _tell_failure(request.question, error, as_json=as_json)
+            tell_failure(request.question, error, as_json=as_json)
         if run.streams and number < len(requests):
             console.write("\n")
     return num_failed
 
 
-def _tell_failure(question: str, error: Exception, *, as_json: bool) -> None:
+def tell_failure(question: str, error: Exception, *, as_json: bool) -> None:
+    """A question that could not be answered: on stderr, and as JSON on stdout, too."""
     fact, next_step = failures.describe(error)
     if as_json:
         console.write_json_line({"question": question, "error": fact, "next": next_step})
     console.fail(fact, next_step, as_json=as_json)
 
 
-def _decode(run: Answering, answer: "Answer") -> bool:
+def decode(run: Answering, answer: "Answer") -> bool:
     """Decode to the end, or until Ctrl-C; whether it was to the end. A stream's text goes to stdout as it comes."""
     handle = run.workspace.handle
     try:
@@ -102,7 +126,7 @@ def _end_line(run: Answering) -> None:
         console.write("\n")
 
 
-def _keep(run: Answering, answer: "Answer", report: "AskReport") -> None:
+def keep(run: Answering, answer: "Answer", report: "AskReport") -> None:
     """Store what had to be computed, unless the store cannot be written."""
     from store import StoreFull
 

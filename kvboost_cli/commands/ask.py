@@ -10,20 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .. import console
-from . import complete, gating, options
+from . import gating, options
 from .pages import Page
 
 if TYPE_CHECKING:
-    from ..pipelines.asking import AskRequest
     from ..pipelines.workspace import Workspace
     from ..settings import Settings
 
 STDIN = "-"
-DOCUMENTS, REPAIR, ANSWER = "Documents", "Reuse and repair", "Answer"
-"""Groups of options in the help."""
-
-MAX_SEED = 2**63 - 1
-"""The largest that torch takes for sure."""
 
 
 def register(app: typer.Typer) -> None:
@@ -39,72 +33,26 @@ def ask(
         str | None,
         typer.Option("-f", "--questions-from", metavar="F|-", help="Read questions from a file, one per line."),
     ] = None,
-    document: Annotated[
-        list[str] | None,
-        typer.Option(
-            "-d",
-            "--document",
-            metavar="DOC",
-            help="A document, by path or the end of its path; repeat in prompt order (see --order).",
-            rich_help_panel=DOCUMENTS,
-            autocompletion=complete.documents,
-        ),
-    ] = None,
-    top_k: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Without -d: how many documents to search out.", rich_help_panel=DOCUMENTS),
-    ] = None,
-    order: Annotated[
-        str | None,
-        typer.Option(
-            metavar="given|score|exact",
-            help="The documents' order: as given or found, by BM25, or the one with most exact tokens first.",
-            rich_help_panel=DOCUMENTS,
-            autocompletion=complete.choices("given", "score", "exact"),
-        ),
-    ] = None,
+    document: options.Documents = None,
+    top_k: options.TopK = None,
+    order: options.Order = None,
     store: options.Store = None,
     model: options.Model = None,
-    repair: Annotated[
-        str | None,
-        typer.Option(
-            metavar="auto|none|selective|cacheblend|question",
-            help="What to recompute.",
-            rich_help_panel=REPAIR,
-            autocompletion=complete.choices("auto", "none", "selective", "cacheblend", "question"),
-        ),
-    ] = None,
-    ratio: Annotated[
-        float | None, typer.Option(metavar="R", help="Share of reused tokens to recompute.", rich_help_panel=REPAIR)
-    ] = None,
+    repair: options.Repair = None,
+    ratio: options.Ratio = None,
     no_cache: Annotated[
-        bool, typer.Option("--no-cache", help="Full prefill; the store is not used.", rich_help_panel=REPAIR)
+        bool, typer.Option("--no-cache", help="Full prefill; the store is not used.", rich_help_panel=options.REPAIR)
     ] = False,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Run full prefill, too, and compare.", rich_help_panel=REPAIR)
+        bool, typer.Option("--verify", help="Run full prefill, too, and compare.", rich_help_panel=options.REPAIR)
     ] = False,
-    max_tokens: Annotated[
-        int | None, typer.Option(metavar="N", help="Longest answer, in tokens.", rich_help_panel=ANSWER)
-    ] = None,
-    temperature: Annotated[float | None, typer.Option(metavar="T", help="0 is greedy.", rich_help_panel=ANSWER)] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=0, max=MAX_SEED, help="Seed for sampling, from 0.", rich_help_panel=ANSWER),
-    ] = None,
-    system: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="The system message.", rich_help_panel=ANSWER)
-    ] = None,
+    max_tokens: options.MaxTokens = None,
+    temperature: options.Temperature = None,
+    seed: options.Seed = None,
+    system: options.System = None,
     device: options.Device = None,
     dtype: options.Dtype = None,
-    report: Annotated[
-        str | None,
-        typer.Option(
-            metavar="full|line|none",
-            help="How much to tell about the time to first token.",
-            rich_help_panel=options.OUTPUT,
-            autocompletion=complete.choices("full", "line", "none"),
-        ),
-    ] = None,
+    report: options.Report = None,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -121,7 +69,7 @@ def ask(
     )  # fmt: skip
     if ratio is not None and (settings.repair == "none" or no_cache):
         raise typer.BadParameter("there is nothing to repair; leave --ratio out", param_hint="'--ratio'")
-    questions, names = _read_questions(question, questions_from), _check_names(document or [])
+    questions, names = _read_questions(question, questions_from), options.check_names(document)
     with _opened(settings, names, no_cache) as workspace:
         workspace.handle.import_torch()
         from . import answering
@@ -130,7 +78,7 @@ def ask(
         mode = "none" if quiet else settings.report
         show = answering.choose_show(mode, as_json=as_json, is_one_of_many=is_many)
         run = answering.Answering(workspace, gate, verify, not as_json, quiet, show, settings.history)
-        requests = [_request(settings, text, names, seed, gate) for text in questions]
+        requests = [answering.make_request(settings, text, names, seed, gate) for text in questions]
         if not is_many:
             answering.answer_one(run, requests[0])
         elif answering.answer_all(run, requests, as_json=as_json):
@@ -166,12 +114,6 @@ def _read_source(source: str) -> bytes:
         raise typer.BadParameter(f"{error.strerror}: {source}", param_hint="'-f'") from error
 
 
-def _check_names(names: Sequence[str]) -> Sequence[str]:
-    if not all(names):
-        raise typer.BadParameter("a document's name is empty", param_hint="'-d'")
-    return names
-
-
 def _opened(settings: "Settings", names: Sequence[str], no_cache: bool) -> AbstractContextManager["Workspace"]:
     """The workspace; it is made for documents that are named, but not to be left empty by full prefill."""
     if no_cache and names:
@@ -185,24 +127,3 @@ def _pass_gate(workspace: "Workspace", no_cache: bool, *, quiet: bool) -> gating
     if no_cache:
         return gating.Gate(content_hits=False, full_prefill=True)
     return gating.check_before_ask(workspace, quiet=quiet)
-
-
-def _request(
-    settings: "Settings", question: str, names: Sequence[str], seed: int | None, gate: gating.Gate
-) -> "AskRequest":
-    from ..pipelines.asking import AskRequest
-
-    return AskRequest(
-        question=question,
-        documents=names,
-        top_k=settings.top_k,
-        repair=settings.repair,
-        ratio=settings.ratio,
-        no_cache=gate.full_prefill,
-        max_tokens=settings.max_tokens,
-        temperature=settings.temperature,
-        seed=seed,
-        system=settings.system,
-        content_hits=gate.content_hits,
-        order=settings.order,
-    )

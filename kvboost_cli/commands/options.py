@@ -17,7 +17,11 @@ if TYPE_CHECKING:
     from ..settings import Settings
 
 PLACE, DOCUMENTS, OUTPUT = "Store and model", "Documents", "Output"
+REPAIR, ANSWER = "Reuse and repair", "Answer"
 """Groups of options in the help of a command that has many."""
+
+MAX_SEED = 2**63 - 1
+"""The largest that torch takes for sure."""
 
 Store = Annotated[str | None, typer.Option(metavar="DIR", help="The store's directory.", rich_help_panel=PLACE)]
 Model = Annotated[
@@ -41,6 +45,58 @@ Dtype = Annotated[
         autocompletion=complete.choices("auto", "bfloat16", "float16", "float32"),
     ),
 ]
+Documents = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-d",
+        "--document",
+        metavar="DOC",
+        help="A document, by path or the end of its path; repeat in prompt order (see --order).",
+        rich_help_panel=DOCUMENTS,
+        autocompletion=complete.documents,
+    ),
+]
+TopK = Annotated[
+    int | None,
+    typer.Option(metavar="N", help="Without -d: how many documents to search out.", rich_help_panel=DOCUMENTS),
+]
+Order = Annotated[
+    str | None,
+    typer.Option(
+        metavar="given|score|exact",
+        help="The documents' order: as given or found, by BM25, or the one with most exact tokens first.",
+        rich_help_panel=DOCUMENTS,
+        autocompletion=complete.choices("given", "score", "exact"),
+    ),
+]
+Repair = Annotated[
+    str | None,
+    typer.Option(
+        metavar="auto|none|selective|cacheblend|question",
+        help="What to recompute.",
+        rich_help_panel=REPAIR,
+        autocompletion=complete.choices("auto", "none", "selective", "cacheblend", "question"),
+    ),
+]
+Ratio = Annotated[
+    float | None, typer.Option(metavar="R", help="Share of reused tokens to recompute.", rich_help_panel=REPAIR)
+]
+MaxTokens = Annotated[int | None, typer.Option(metavar="N", help="Longest answer, in tokens.", rich_help_panel=ANSWER)]
+Temperature = Annotated[float | None, typer.Option(metavar="T", help="0 is greedy.", rich_help_panel=ANSWER)]
+Seed = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=0, max=MAX_SEED, help="Seed for sampling, from 0.", rich_help_panel=ANSWER),
+]
+System = Annotated[str | None, typer.Option(metavar="TEXT", help="The system message.", rich_help_panel=ANSWER)]
+Report = Annotated[
+    str | None,
+    typer.Option(
+        metavar="full|line|none",
+        help="How much to tell about the time to first token.",
+        rich_help_panel=OUTPUT,
+        autocompletion=complete.choices("full", "line", "none"),
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.", rich_help_panel=OUTPUT)]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No progress and no report.", rich_help_panel=OUTPUT)]
 Glob = Annotated[
@@ -58,6 +114,13 @@ def load(flags: Mapping[str, object]) -> "Settings":
     from ..settings import load_settings
 
     return load_settings(flags)
+
+
+def check_names(names: list[str] | None) -> list[str]:
+    """What ``-d`` gave; a usage error if a name is empty."""
+    if not all(names or ()):
+        raise typer.BadParameter("a document's name is empty", param_hint="'-d'")
+    return names or []
 
 
 def read_stdin() -> bytes:
