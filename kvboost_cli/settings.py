@@ -135,6 +135,11 @@ def user_cache_dir() -> Path:
     return platformdirs.user_cache_path("kvboost")
 
 
+def chat_history_file() -> Path:
+    """Where the lines that were typed into ``kvboost chat`` are kept."""
+    return platformdirs.user_data_path("kvboost") / "chat-history"
+
+
 def user_log_dir() -> Path:
     """Where logs are: in no folder that somebody would index, since each run would then find a changed document."""
     return platformdirs.user_log_path("kvboost")

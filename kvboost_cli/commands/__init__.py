@@ -8,6 +8,7 @@ GROUPS = {
     "Every day": (
         "index",
         "ask",
+        "chat",
         "prewarm",
         "cron",
         "history",

@@ -67,8 +67,7 @@ def ask(
             "report": report,
         }
     )  # fmt: skip
-    if ratio is not None and (settings.repair == "none" or no_cache):
-        raise typer.BadParameter("there is nothing to repair; leave --ratio out", param_hint="'--ratio'")
+    options.check_repair(ratio, settings, no_cache=no_cache)
     questions, names = _read_questions(question, questions_from), options.check_names(document)
     with _opened(settings, names, no_cache) as workspace:
         workspace.handle.import_torch()

@@ -22,27 +22,32 @@ MILLISECONDS = 1000.0
 LINE_CELLS = 12
 
 
-def show_full(report: "AskReport") -> None:
-    """Everything: the phases as a table and a bar, where the tokens' KV came from, the speed-up."""
+VERIFY_TELLS = "--verify tells the speed-up"
+
+
+def show_full(report: "AskReport", unknown: str = VERIFY_TELLS) -> None:
+    """Everything: the phases as a table and a bar, where the tokens' KV came from, the speed-up.
+
+    ``unknown`` is said where the speed-up is not known.
+    """
     _show_phases(report)
     console.say_wrapped(_tokens_line(report))
     console.say_wrapped(_startup_line(report))
     if report.verify is not None:
         _show_verification(report, report.verify)
     else:
-        console.say_wrapped(f"speed-up: {_estimate(report)}")
+        console.say_wrapped(f"speed-up: {_estimate(report, unknown)}")
 
 
-def show_line(report: "AskReport") -> None:
-    """One line: the time, its phases as a small bar, the tokens, the speed-up."""
+def show_line(report: "AskReport", unknown: str = VERIFY_TELLS) -> None:
+    """One line: the time, its phases as a small bar, the tokens, and the speed-up or what ``unknown`` says of it."""
     tokens = report.tokens
     cells = console.bar_cells([report.phases.get(phase, 0.0) for phase in PHASE_NAMES], LINE_CELLS)
     bar = "".join(mark * count for mark, count in zip(PHASE_MARKS.values(), cells, strict=True))
-    kinds = ("exact", "reused", "repaired", "prefilled")
-    parts = ", ".join(f"{getattr(tokens, kind):,} {kind}" for kind in kinds if getattr(tokens, kind))
+    parts = ", ".join(f"{count:,} {source}" for source, count in tokens.sources.items() if count)
     console.say_wrapped(
-        f"first token in {report.ttft_s * MILLISECONDS:,.0f} ms [{bar}] of {tokens.prompt:,} tokens: {parts}; "
-        f"{_speed_up(report)}"
+        f"first token in {report.ttft_s * MILLISECONDS:,.0f} ms [{bar}] of {tokens.prompt:,} tokens: {parts}"
+        + "".join(f"; {told}" for told in [_speed_up(report, unknown)] if told)
     )
 
 
@@ -61,11 +66,9 @@ def _show_phases(report: "AskReport") -> None:
 
 def _tokens_line(report: "AskReport") -> str:
     tokens = report.tokens
-    line = (
-        f"tokens: {tokens.prompt:,} prompt = {tokens.exact:,} exact + {tokens.reused:,} reused + "
-        f"{tokens.repaired:,} repaired ({report.strategy}) + {tokens.prefilled:,} prefilled; "
-        f"{tokens.generated:,} generated"
-    )
+    names = {"repaired": f"repaired ({report.strategy})"}
+    parts = " + ".join(f"{count:,} {names.get(source, source)}" for source, count in tokens.sources.items())
+    line = f"tokens: {tokens.prompt:,} prompt = {parts}; {tokens.generated:,} generated"
     return line if report.decode_tokens_per_s is None else f"{line} at {report.decode_tokens_per_s:.1f}/s"
 
 
@@ -76,15 +79,15 @@ def _startup_line(report: "AskReport") -> str:
     return f"{startup}; {report.model} in {report.dtype} on {report.device}"
 
 
-def _speed_up(report: "AskReport") -> str:
+def _speed_up(report: "AskReport", unknown: str) -> str:
     if report.verify is not None:
         return f"{report.verify.speedup:.1f}x as fast as full prefill"
-    return _estimate(report)
+    return _estimate(report, unknown)
 
 
-def _estimate(report: "AskReport") -> str:
+def _estimate(report: "AskReport", unknown: str) -> str:
     if report.estimated_reference_s is None:
-        return "--verify tells the speed-up"
+        return unknown
     speedup = report.estimated_reference_s / report.ttft_s
     return f"about {speedup:.1f}x as fast as full prefill, by an earlier --verify"
 

@@ -14,6 +14,10 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "echo 'Which ports are open?' | kvboost ask - --report line",
         "kvboost ask -f questions.txt --json > answers.jsonl",
     ),
+    "chat": (
+        "kvboost chat -d on-call.md -d releases.md",
+        "printf 'Who is on call?\\nAnd when?\\n' | kvboost chat -d on-call.md > answers.txt",
+    ),
     "prewarm": ("kvboost prewarm --dry-run", "kvboost prewarm --page-cache --max-time 10m"),
     "cron print": ("kvboost cron print --schedule '30 2 * * *'",),
     "cron install": ("kvboost cron install --page-cache", "kvboost cron install --systemd --schedule 'Mon..Fri 02:30'"),

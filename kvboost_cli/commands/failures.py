@@ -60,8 +60,10 @@ FAILURES: Mapping[str, Failure] = {
     "NoDocuments": Failure(1, "give `kvboost index` a file or a folder that holds text"),
     "DocumentNotFound": Failure(2, "check the spelling, or index it first with `kvboost index PATH`"),
     "DocumentGone": Failure(2, "bring the file back, or forget it with `kvboost index PATH --prune`"),
-    "AmbiguousDocument": Failure(2, "give more of the document's path to -d"),
+    "NotInConversation": Failure(2, "name one by its number or name in `/docs`, or add it with `/add`"),
+    "AmbiguousDocument": Failure(2, "give more of the document's path"),
     "PromptTooLong": Failure(1, "drop a document, lower --top-k, or shorten the question"),
+    "ConversationTooLong": Failure(1, "take documents out with `/drop`, or begin a new conversation with `/new`"),
     "DeviceMemoryShort": Failure(
         1, "name fewer documents, lower --top-k or --max-tokens, index what is not in the store, or use --device cpu"
     ),
@@ -132,6 +134,8 @@ FAILURES: Mapping[str, Failure] = {
     "StoreUnreadable": Failure(1, "check the permissions of the directory and its files"),
     "NetworkFileSystem": Failure(1, "choose a directory on a local disk with --store"),
     "StoreError": Failure(1, _RETRY),
+    # kvboost_cli.commands
+    "ChatCommandRefused": Failure(2, "`/help` lists the commands of a chat"),
     # Python and torch
     "KeyboardInterrupt": Failure(130, f"{_RETRY}: what was stored is kept"),
     "MemoryError": Failure(1, "close other programs, or use a smaller model or shorter documents"),

@@ -123,6 +123,12 @@ def check_names(names: list[str] | None) -> list[str]:
     return names or []
 
 
+def check_repair(ratio: float | None, settings: "Settings", *, no_cache: bool = False) -> None:
+    """A usage error if a share is given of what is not repaired."""
+    if ratio is not None and (settings.repair == "none" or no_cache):
+        raise typer.BadParameter("there is nothing to repair; leave --ratio out", param_hint="'--ratio'")
+
+
 def read_stdin() -> bytes:
     """All of standard input; a usage error if it is closed."""
     if sys.stdin is None:

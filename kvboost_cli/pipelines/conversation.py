@@ -24,8 +24,6 @@ from .prompt import question_ids
 from .report import AskReport, TurnCounts, count_tokens
 from .workspace import Workspace
 
-INTERRUPTED = "interrupted"
-
 
 @dataclass(frozen=True)
 class Turn:
@@ -194,14 +192,16 @@ def _answer_room(workspace: Workspace, prompt: Prompt) -> int:
 
 
 def finish_turn(
-    workspace: Workspace, request: AskRequest, started: StartedTurn, *, is_whole: bool, gate_s: float = 0.0
+    workspace: Workspace, request: AskRequest, started: StartedTurn, broken_off: str | None = None, gate_s: float = 0.0
 ) -> Conversation:
-    """The conversation with this turn and its report. An answer that was not whole is kept as far as it goes."""
+    """The conversation with this turn and its report.
+
+    An answer that was ``broken_off``, for this reason, is kept as far as it goes.
+    """
     answer, before = started.answer, started.conversation
     used = replace(request, repair="none", ratio=None) if started.num_live else request
     report = make_report(workspace, used, answer, None, gate_s=gate_s)
-    reason = report.finish_reason if is_whole else INTERRUPTED
-    report = replace(report, tokens=count_turn(started), finish_reason=reason)
+    report = replace(report, tokens=count_turn(started), finish_reason=broken_off or report.finish_reason)
     turn = Turn(started.question_ids, tuple(answer.token_ids), report.answer, report)
     live = None if request.no_cache else keep_live(workspace.handle.loaded, answer)
     return replace(before, turns=(*before.turns, turn), live=live)

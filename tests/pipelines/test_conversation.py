@@ -41,8 +41,8 @@ def take_turn(
     for count, _token in enumerate(started.answer.tokens(workspace.handle.loaded), 1):
         if count == num_decoded:
             break
-    whole = num_decoded is None
-    return started, logits, finish_turn(workspace, asked, started, is_whole=whole)
+    broken_off = None if num_decoded is None else "interrupted"
+    return started, logits, finish_turn(workspace, asked, started, broken_off)
 
 
 def with_documents(workspace: Workspace, *paths: Path) -> Conversation:
