@@ -10,8 +10,9 @@ from .chat_input import ReadMessage
 
 if TYPE_CHECKING:
     from ..pipelines.asking import AskRequest
-    from ..pipelines.conversation import Conversation, StartedTurn
+    from ..pipelines.conversation import Conversation
     from ..pipelines.report import AskReport
+    from ..pipelines.talking import StartedTurn
     from ..pipelines.workspace import Workspace
     from ..settings import Settings
 
@@ -71,14 +72,14 @@ class Chat:
 
         Ctrl-C on a terminal ends the answer: what there is of it is kept as the turn's.
         """
-        from ..pipelines import conversation
+        from ..pipelines import talking
 
         run = self._get_ready(question)
         request = answering.make_request(self.settings, question, (), self.seed, run.gate)
-        started = conversation.start_turn(self.workspace, request, self.conversation)
+        started = talking.start_turn(self.workspace, request, self.conversation)
         self._tell(started)
         is_whole = answering.decode(run, started.answer)
-        self.conversation = conversation.finish_turn(
+        self.conversation = talking.finish_turn(
             self.workspace, request, started, None if is_whole else answering.INTERRUPTED, gate_s=run.gate.check_s
         )
         report = self.conversation.turns[-1].report

@@ -14,11 +14,12 @@ from torch import Tensor
 from kvboost_cli.model import forward
 from kvboost_cli.pipelines import live as live_module
 from kvboost_cli.pipelines.asking import AskRequest
-from kvboost_cli.pipelines.conversation import Conversation, StartedTurn, finish_turn, start_turn
+from kvboost_cli.pipelines.conversation import Conversation
 from kvboost_cli.pipelines.errors import ConversationTooLong, DocumentGone, EmptyQuestion
 from kvboost_cli.pipelines.finishing import write_back
 from kvboost_cli.pipelines.plan import Hit
 from kvboost_cli.pipelines.talked_about import fetch_documents
+from kvboost_cli.pipelines.talking import StartedTurn, finish_turn, start_turn
 from kvboost_cli.pipelines.workspace import Workspace
 
 # fp32 in another order of sums
