@@ -43,10 +43,12 @@ def say_documents(conversation: "Conversation") -> None:
 
 
 def _hits(conversation: "Conversation") -> dict[str, str]:
+    live = conversation.live
+    if live is None:
+        return {}
     from ..pipelines.finishing import document_reports
 
-    live = conversation.live
-    return {} if live is None else {told.path: told.hit for told in document_reports(live.stitched)}
+    return {told.path: told.hit for told in document_reports(live.stitched)}
 
 
 def _title(document: "AskedDocument") -> str:
