@@ -50,7 +50,7 @@ def walk(command: Any, name: str = "") -> Iterator[Command]:
 
 
 SECTIONS = [
-    "index", "ask", "prewarm", "cron status", "history", "history clear", "stats", "budget", "pin", "doctor",
+    "index", "ask", "chat", "prewarm", "cron status", "history", "history clear", "stats", "budget", "pin", "doctor",
     "doctor --check", "export", "import", "prune", "compact", "forget", *BENCH, "plan", "config show", "config path",
     "models", "path",
 ]  # fmt: skip
@@ -124,6 +124,7 @@ def printed(tmp_path_factory: pytest.TempPathFactory, default_model_dir: Path, s
     lines = {
         "index": ["index", "notes"],
         "ask": ["ask", "How hot?", "-d", "tea.md", "--max-tokens", "4", "--verify"],
+        "chat": ["chat", "-d", "tea.md", "--max-tokens", "4"],
         "prewarm": ["prewarm", "--page-cache"],
         "cron status": ["cron", "status"],
         "history": ["history"],
@@ -169,7 +170,13 @@ def printed(tmp_path_factory: pytest.TempPathFactory, default_model_dir: Path, s
     told = {}
     for section, args in lines.items():
         done = subprocess.run(
-            [SCRIPT, *args, "--json"], cwd=folder, env=env, capture_output=True, text=True, check=False
+            [SCRIPT, *args, "--json"],
+            cwd=folder,
+            env=env,
+            input="How hot?",
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert done.returncode == 0, done.stderr
         told[section] = json.loads(done.stdout)

@@ -68,6 +68,7 @@ OWNERS = {
         "kvboost_cli/dashboard/charts.py",
     ),
     "crontab": "kvboost_cli/scheduling/crontab_line.py",
+    "prompt_toolkit": "kvboost_cli/commands/chat_input.py",
     "zstandard": "kvboost_cli/bundle/frames.py",
 }
 

@@ -90,7 +90,7 @@ def test_a_chat_fits_its_terminal(own: Desk, num_columns: int) -> None:
     talk = [line for line in lines if "kvboost: error" not in line]
     text = " ".join(" ".join(talk).split())
     assert re.search(r"live of documents, [\d,]+ live of earlier turns, [\d,]+ prefilled", text)
-    broken = [line for line in lines if len(line) == num_columns and not line.endswith((" ", "."))]
+    broken = [line for line in talk if len(line) == num_columns and not line.endswith((" ", "."))]
     assert broken == [], "nothing but an error's line runs on at the edge"
 
 
