@@ -88,27 +88,30 @@ def test_the_search_chooses_once_and_a_new_conversation_has_it_choose_again(desk
     assert re.search(r"in the live cache: [\d,]+ of the context's 4,096 tokens; documents [\d,]+, turns", done.stderr)
 
 
-@pytest.mark.parametrize(
-    ("line", "fact"),
-    [
-        ("/hlep", "a chat has no such command (did you mean /help?): /hlep"),
-        ("/xyz", "a chat has no such command: /xyz"),
-        ("/", "a chat has no such command: /"),
-        ("/add", "/add needs documents, as in `/add DOC...`"),
-        ("/new now", "/new takes no words: /new now"),
-        ("/add 'on-call.md", "a quotation mark has no partner"),
-        ("/add oncall", "there is no such document or file (did you mean on-call.md?): oncall"),
-        ("/add *.xyz", "no document and no file fits the pattern: *.xyz"),
-        ("/drop 7", "the conversation has no such document: 7"),
-        ("/drop acess.md", "the conversation has no such document (did you mean access.md?): acess.md"),
-        ("/order -1", "the conversation has no such document: -1"),
-        ("xyzzyx " * 2000, "the prompt does not fit the model's context of 4,096 tokens"),
-    ],
-)
-def test_a_line_that_is_refused_is_told_and_the_rest_goes_on(desk: Desk, line: str, fact: str) -> None:
-    done = desk.run("chat", "-d", "access.md", "-q", stdin=f"{line}\n")
+REFUSED = {
+    "/hlep": "a chat has no such command (did you mean /help?): /hlep",
+    "/xyz": "a chat has no such command: /xyz",
+    "/": "a chat has no such command: /",
+    "/add": "/add needs documents, as in `/add DOC...`",
+    "/new now": "/new takes no words: /new now",
+    "/add 'on-call.md": "a quotation mark has no partner: /add 'on-call.md",
+    "/add oncall": "there is no such document or file (did you mean on-call.md?): oncall",
+    "/add *.xyz": "no document and no file fits the pattern: *.xyz",
+    "/drop 7": "the conversation has no such document: 7",
+    "/drop acess.md": "the conversation has no such document (did you mean access.md?): acess.md",
+    "/order -1": "the conversation has no such document: -1",
+    "xyzzyx " * 2000: "the prompt does not fit the model's context of 4,096 tokens",
+}
+
+
+def test_a_line_that_is_refused_is_told_and_the_rest_goes_on(desk: Desk) -> None:
+    done = desk.run("chat", "-d", "access.md", "-q", stdin="".join(f"{line}\n" for line in REFUSED))
     assert (done.returncode, done.stdout) == (3, "")
-    assert_told(done, fact)
+    assert_told(done, list(REFUSED.values())[-1])
+    facts, steps = done.stderr.splitlines()[::2], done.stderr.splitlines()[1::2]
+    for told, fact in zip(facts, REFUSED.values(), strict=True):
+        assert told.startswith(f"kvboost: error: {fact}"), told
+    assert all(re.fullmatch(r"  next: \S.*", step) for step in steps)
 
 
 def test_a_question_that_fails_is_told_in_json_too(desk: Desk) -> None:
