@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pyte
 import pytest
-from desks import ESCAPE, Desk
-from test_ask_for_people import COLOUR, UTF8, SizedTerminal
+from desks import COLOUR, ESCAPE, UTF8, Desk, SizedTerminal
 
 LONG = ("--max-tokens", "3000", "--temperature", "2")
 CTRL_C, CTRL_D, ALT_ENTER, TAB, UP = "\x03", "\x04", "\x1b\r", "\t", "\x1b[A"
@@ -69,9 +68,9 @@ def own(desk: Desk) -> Desk:
     return desk.with_env(XDG_DATA_HOME=str(desk.root / "data"))
 
 
-@pytest.mark.parametrize("num_columns", [40, 80, 200])
-def test_a_chat_fits_its_terminal(own: Desk, num_columns: int) -> None:
-    chat = ChatTerminal(own, num_columns, "-d", "on-call.md", NO_COLOR="1")
+@pytest.mark.parametrize(("num_columns", "locale"), [(40, "C"), (80, "C.UTF-8"), (200, "C.UTF-8")])
+def test_a_chat_fits_its_terminal(own: Desk, num_columns: int, locale: str) -> None:
+    chat = ChatTerminal(own, num_columns, "-d", "on-call.md", NO_COLOR="1", LC_ALL=locale)
     assert "/help lists the commands" in " ".join(chat.wait().split())
     for typed, seen in (
         ("/help\r", "leave; so does Ctrl-D"),
@@ -87,6 +86,7 @@ def test_a_chat_fits_its_terminal(own: Desk, num_columns: int) -> None:
     lines = chat.screen(num_columns)
     assert any(line.startswith("> Who is on call?") for line in lines)
     assert not COLOUR.search(chat.everything + chat.shown)
+    assert locale != "C" or (chat.everything + chat.shown).isascii()
     talk = [line for line in lines if "kvboost: error" not in line]
     text = " ".join(" ".join(talk).split())
     assert re.search(r"live of documents, [\d,]+ live of earlier turns, [\d,]+ prefilled", text)

@@ -33,6 +33,8 @@ RUNS = {
     "path": (("path",),),
 }
 """What is run of each command; ``DOCS`` is the desk's folder."""
+TYPED_INTO = "chat"
+"""Waits for keys on a terminal: its own tests press them."""
 
 
 @pytest.fixture(scope="module")
@@ -59,10 +61,10 @@ def arguments(desk: Desk, run: Sequence[str]) -> list[str]:
 
 
 def test_no_command_is_left_out() -> None:
-    assert set(RUNS) == set(MODULES)
+    assert {*RUNS, TYPED_INTO} == set(MODULES)
 
 
-@pytest.mark.parametrize("command", RUNS)
+@pytest.mark.parametrize("command", [*RUNS, TYPED_INTO])
 def test_a_page_of_help_fits_a_narrow_terminal(stocked: Desk, command: str) -> None:
     lines = SizedTerminal(stocked, 40, command, "--help", **UTF8).lines()
     assert [line for line in lines if len(line) > 40 and not is_one_piece(line, 40)] == []
