@@ -67,18 +67,19 @@ def say_figures(conversation: "Conversation", max_positions: int) -> None:
         f"documents {front:,}, turns {held - front:,}"
     )
     if conversation.turns:
-        columns = ("turn", "TTFT ms", "prompt", "live", "stored", "computed", "generated")
+        columns = ("turn", "ms", "live", "stored", "new", "out")  # short, so that they fit a narrow terminal
         console.render_table("", columns, [_row(i, turn) for i, turn in enumerate(conversation.turns, 1)])
-        console.say_wrapped("live: already in the cache; stored: from the store, as it was; computed: for this turn")
+        console.say_wrapped(
+            "ms to the first token; of the prompt's tokens, live: already in the cache, stored: as the store had them, "
+            "new: computed for this turn; out: tokens of the answer"
+        )
 
 
 def _row(number: int, turn: "Turn") -> tuple[str, ...]:
-    sources, tokens = turn.report.tokens.sources, turn.report.tokens
+    tokens = turn.report.tokens
     stored, computed = tokens.exact + tokens.reused, tokens.repaired + tokens.prefilled
-    live = sum(sources.values()) - stored - computed
-    milliseconds = f"{turn.report.ttft_s * MILLISECONDS:,.0f}"
-    return (str(number), milliseconds, *(f"{count:,}" for count in (tokens.prompt, live, stored, computed)),
-            f"{tokens.generated:,}")  # fmt: skip
+    counts = (tokens.prompt - stored - computed, stored, computed, tokens.generated)
+    return (str(number), f"{turn.report.ttft_s * MILLISECONDS:,.0f}", *(f"{count:,}" for count in counts))
 
 
 def say_welcome(conversation: "Conversation") -> None:

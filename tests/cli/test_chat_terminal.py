@@ -77,7 +77,7 @@ def test_a_chat_fits_its_terminal(own: Desk, num_columns: int, locale: str) -> N
         ("Who is on call?\r", "prefilled"),
         ("And who is called first?\r", "of earlier turns"),
         ("/docs\r", "on-call.md"),
-        ("/stats\r", "computed: for this turn"),
+        ("/stats\r", "out: tokens of the answer"),
         ("/drop\r", "next: "),
     ):
         chat.type(typed)
@@ -112,7 +112,7 @@ def test_ctrl_c_empties_a_line_and_ends_an_answer_but_not_the_chat(own: Desk) ->
     chat.type(CTRL_C)
     chat.wait(rf"first token in [\s\S]*{READY}")
     chat.type("/stats\r")
-    assert re.search(r"^ +1 +[\d,]+ +[\d,]+ +0 ", chat.wait(rf"this turn\n{READY}"), re.MULTILINE), "it is a turn"
+    assert re.search(r"^ +1 +[\d,]+ +0 ", chat.wait(rf"of\s+the\s+answer\n{READY}"), re.MULTILINE), "it is a turn"
     chat.type("And who else?\r")
     chat.wait(r"\S+ \S+ \S+ \S+ \S+")
     chat.type(CTRL_C)
