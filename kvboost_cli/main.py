@@ -7,7 +7,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from . import commands, console, terminal
+from . import commands, console, terminal, threads
 from .commands import failures, pages
 
 PROGRAM = "kvboost"
@@ -50,6 +50,7 @@ def main(
 def run() -> NoReturn:
     """Run the command line in ``sys.argv`` and exit."""
     console.prepare_streams()
+    threads.wait_briefly(os.environ)
     sys.exit(_run(sys.argv[1:] or ["--help"]))
 
 

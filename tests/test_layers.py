@@ -53,7 +53,13 @@ ALLOWED = {
         "kvboost_cli.sheet",
         "store",
     },
-    "kvboost_cli.main": {"kvboost_cli.commands", "kvboost_cli.console", "kvboost_cli.terminal"},
+    "kvboost_cli.threads": set[str](),
+    "kvboost_cli.main": {
+        "kvboost_cli.commands",
+        "kvboost_cli.console",
+        "kvboost_cli.terminal",
+        "kvboost_cli.threads",
+    },
 }
 
 # library: the only place that may import it
