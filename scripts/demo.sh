@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# kvboost from nothing to an answer: fetch the default model, index two collections, ask over several documents
+# kvboost from nothing to an answer: fetch the default model, index a small handbook, ask over several documents
 # in an order that no cache has seen, and compare with full prefill. The store is made anew in .kvboost/demo.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -13,7 +13,7 @@ show() {
 }
 
 show kvboost models pull
-show kvboost index docs "$handbook" --store "$store"
+show kvboost index "$handbook" --store "$store"
 show kvboost ask "How long does a full restore of the database take?" \
     -d "$handbook/releases.md" -d "$handbook/services.md" -d "$handbook/on-call.md" -d "$handbook/backups.md" \
     --store "$store" --max-tokens 64 --verify
