@@ -194,8 +194,11 @@ def test_without_history_nothing_is_kept(own: Desk) -> None:
 def test_a_history_that_cannot_be_kept_is_told_once(own: Desk) -> None:
     home_file(own).mkdir(parents=True)
     chat = ChatTerminal(own, 200)
-    assert "what is typed is not kept (Is a directory)" in chat.wait()
+    chat.wait()
+    chat.type("/docs\r")
+    chat.wait(rf"search chooses[\s\S]*{READY}")
     chat.leave()
+    assert (chat.everything + chat.shown).count("what is typed is not kept (Is a directory)") == 1
 
 
 def test_a_long_history_loses_its_older_half(own: Desk) -> None:
