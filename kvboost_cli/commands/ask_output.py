@@ -20,8 +20,6 @@ PHASE_MARKS = dict(zip(PHASE_NAMES, console.BAR_MARKS, strict=False))
 
 MILLISECONDS = 1000.0
 LINE_CELLS = 12
-
-
 VERIFY_TELLS = "--verify tells the speed-up"
 
 
@@ -49,6 +47,10 @@ def show_line(report: "AskReport", unknown: str = VERIFY_TELLS) -> None:
         f"first token in {report.ttft_s * MILLISECONDS:,.0f} ms [{bar}] of {tokens.prompt:,} tokens: {parts}"
         + "".join(f"; {told}" for told in [_speed_up(report, unknown)] if told)
     )
+
+
+def show_nothing(_report: "AskReport") -> None:
+    """For ``--report none``."""
 
 
 def _spent(report: "AskReport") -> list[tuple[str, float]]:
