@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from .. import console
+from ..sheet import bar_cells
 
 if TYPE_CHECKING:
     from ..pipelines.report import AskReport, Verification
@@ -40,7 +41,7 @@ def show_full(report: "AskReport", unknown: str = VERIFY_TELLS) -> None:
 def show_line(report: "AskReport", unknown: str = VERIFY_TELLS) -> None:
     """One line: the time, its phases as a small bar, the tokens, and the speed-up or what ``unknown`` says of it."""
     tokens = report.tokens
-    cells = console.bar_cells([report.phases.get(phase, 0.0) for phase in PHASE_NAMES], LINE_CELLS)
+    cells = bar_cells([report.phases.get(phase, 0.0) for phase in PHASE_NAMES], LINE_CELLS)
     bar = "".join(mark * count for mark, count in zip(PHASE_MARKS.values(), cells, strict=True))
     parts = ", ".join(f"{count:,} {source}" for source, count in tokens.sources.items() if count)
     console.say_wrapped(
