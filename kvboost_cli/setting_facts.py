@@ -42,7 +42,7 @@ SETTING_FACTS: Mapping[str, SettingFact] = {
         "share of reused tokens to compute again", "a number over 0, up to 1", "the strategy's own", "0.1"
     ),
     "system": SettingFact("the system message", "text", "the chat template's own", '"Answer in one sentence."'),
-    "history": SettingFact("whether asks are kept in the history", "true or false", "true", "true"),
+    "history": SettingFact("whether asks and the lines of chats are kept", "true or false", "true", "true"),
     "report": SettingFact("what an ask tells about its time", "full, line or none", "full", '"full"'),
     "device": SettingFact("where to compute", "auto, cuda, mps or cpu", "auto", '"auto"'),
     "dtype": SettingFact(

@@ -95,6 +95,7 @@ def test_path_names_the_places_in_use(kvboost: Kvboost, tmp_path: Path) -> None:
         "cache": str(tmp_path / "cache/kvboost"),
         "user_config": str(tmp_path / "config/kvboost/config.toml"),
         "project_config": str(tmp_path / "kvboost.toml"),
+        "chat_history": str(tmp_path / "data/kvboost/chat-history"),
     }
     assert f"store: {places['store']}\n" in kvboost("path").stdout
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvboost_cli import console
-from kvboost_cli.console import bar_cells
 from kvboost_cli.progress import IndexProgress, StepProgress, describe_progress, describe_steps
+from kvboost_cli.sheet import bar_cells
 
 ESCAPE = "\x1b["
 COLOUR = re.compile("\x1b\\[[0-9;]*3[0-7]m")

@@ -162,14 +162,10 @@ def _record(run: Answering, answer: "Answer", report: "AskReport") -> None:
         finishing.record_figures(run.workspace, report)
 
 
-def _show_nothing(_report: "AskReport") -> None:
-    """For ``--report none``."""
-
-
 SHOWN: "Mapping[str, Callable[[AskReport], None]]" = {
     "full": ask_output.show_full,
     "line": ask_output.show_line,
-    "none": _show_nothing,
+    "none": ask_output.show_nothing,
 }
 
 

@@ -76,7 +76,9 @@ def ask(
         gate, is_many = _pass_gate(workspace, no_cache, quiet=quiet), questions_from is not None
         mode = "none" if quiet else settings.report
         show = answering.choose_show(mode, as_json=as_json, is_one_of_many=is_many)
-        run = answering.Answering(workspace, gate, verify, not as_json, quiet, show, settings.history)
+        run = answering.Answering(
+            workspace, gate, verify=verify, streams=not as_json, quiet=quiet, show=show, history=settings.history
+        )
         requests = [answering.make_request(settings, text, names, seed, gate) for text in questions]
         if not is_many:
             answering.answer_one(run, requests[0])
@@ -117,7 +119,7 @@ def _opened(settings: "Settings", names: Sequence[str], no_cache: bool) -> Abstr
     """The workspace; it is made for documents that are named, but not to be left empty by full prefill."""
     if no_cache and names:
         return options.borrow_workspace(settings)
-    return options.open_workspace(settings, create=any(os.path.isfile(os.path.expanduser(name)) for name in names))
+    return options.open_workspace(settings, create=options.names_a_file(names))
 
 
 def _pass_gate(workspace: "Workspace", no_cache: bool, *, quiet: bool) -> gating.Gate:

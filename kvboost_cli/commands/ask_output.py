@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from .. import console
+from ..sheet import bar_cells
 
 if TYPE_CHECKING:
     from ..pipelines.report import AskReport, Verification
@@ -20,8 +21,6 @@ PHASE_MARKS = dict(zip(PHASE_NAMES, console.BAR_MARKS, strict=False))
 
 MILLISECONDS = 1000.0
 LINE_CELLS = 12
-
-
 VERIFY_TELLS = "--verify tells the speed-up"
 
 
@@ -42,13 +41,17 @@ def show_full(report: "AskReport", unknown: str = VERIFY_TELLS) -> None:
 def show_line(report: "AskReport", unknown: str = VERIFY_TELLS) -> None:
     """One line: the time, its phases as a small bar, the tokens, and the speed-up or what ``unknown`` says of it."""
     tokens = report.tokens
-    cells = console.bar_cells([report.phases.get(phase, 0.0) for phase in PHASE_NAMES], LINE_CELLS)
+    cells = bar_cells([report.phases.get(phase, 0.0) for phase in PHASE_NAMES], LINE_CELLS)
     bar = "".join(mark * count for mark, count in zip(PHASE_MARKS.values(), cells, strict=True))
     parts = ", ".join(f"{count:,} {source}" for source, count in tokens.sources.items() if count)
     console.say_wrapped(
         f"first token in {report.ttft_s * MILLISECONDS:,.0f} ms [{bar}] of {tokens.prompt:,} tokens: {parts}"
         + "".join(f"; {told}" for told in [_speed_up(report, unknown)] if told)
     )
+
+
+def show_nothing(_report: "AskReport") -> None:
+    """For ``--report none``."""
 
 
 def _spent(report: "AskReport") -> list[tuple[str, float]]:

@@ -1,6 +1,5 @@
 """``kvboost chat``: a conversation over documents, whose cache stays alive between questions."""
 
-import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -52,19 +51,22 @@ def chat(
     options.check_repair(ratio, settings)
     names = options.check_names(document)
     is_terminal = _is_terminal()
-    with options.open_workspace(settings, create=any(os.path.isfile(os.path.expanduser(name)) for name in names)) as it:
+    with options.open_workspace(settings, create=options.names_a_file(names)) as workspace:
         from ..pipelines.conversation import Conversation
         from ..pipelines.talked_about import fetch_documents
         from .chatting import Chat
 
-        conversation = Conversation().with_documents(fetch_documents(it, names))
-        told = "none" if quiet else choose_report(report, settings)
-        running = Chat(it, settings, conversation, seed, told, as_json, quiet, is_terminal)
+        conversation = Conversation().with_documents(fetch_documents(workspace, names))
+        running = Chat(
+            workspace, settings, conversation, seed,
+            report="none" if quiet else _choose_report(report, settings),
+            as_json=as_json, quiet=quiet, is_terminal=is_terminal,
+        )  # fmt: skip
         if running.run(_reader(running)) and not is_terminal:
             raise typer.Exit(3)
 
 
-def choose_report(flag: str | None, settings: "Settings") -> str:
+def _choose_report(flag: str | None, settings: "Settings") -> str:
     """A line for each turn, unless the flag asks for more or a setting for less."""
     return "line" if flag is None and settings.report == "full" else settings.report
 

@@ -8,14 +8,11 @@ from typing import TYPE_CHECKING
 
 from .. import console
 from . import chat_input, chat_output, complete
+from .errors import ChatCommandRefused
 
 if TYPE_CHECKING:
     from ..pipelines.conversation import Conversation
     from ..pipelines.workspace import Workspace
-
-
-class ChatCommandRefused(Exception):
-    """A line that begins with a slash is none of the commands, or lacks what it needs."""
 
 
 Run = Callable[["Workspace", "Conversation", Sequence[str]], "Conversation | None"]

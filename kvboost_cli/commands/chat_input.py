@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 PROMPT, CONTINUED = "> ", "  "
 MAX_HISTORY_BYTES = 1 << 18
-"""A longer file of lines loses its older half when it is opened."""
+"""Of a longer file of lines the latest half of this is kept when it is opened."""
 
 ReadMessage = Callable[[], str | None]
 """Gives what was typed, or None at the end."""
@@ -107,30 +107,36 @@ def _goes_on(buffer: "Buffer") -> bool:
 
 def _open_history(path: Path | None) -> "History":
     """The lines of earlier chats, in a file that its owner alone can read; in memory where there can be none."""
-    from prompt_toolkit.history import FileHistory, InMemoryHistory
+    from prompt_toolkit.history import InMemoryHistory
 
     if path is None:
         return InMemoryHistory()
-
-    class Lines(FileHistory):
-        def store_string(self, string: str) -> None:
-            try:
-                super().store_string(string)
-            except OSError as error:  # the line itself is there all the same
-                console.warn(f"what was typed is not kept ({error.strerror}): {path}")
-
     try:
         _prepare_history(path)
     except OSError as error:
         console.warn(f"what is typed is not kept ({error.strerror}): {path}")
         return InMemoryHistory()
+    return _lines_in(path)
+
+
+def _lines_in(path: Path) -> "History":
+    from prompt_toolkit.history import FileHistory
+
+    class Lines(FileHistory):
+        def store_string(self, string: str) -> None:
+            try:
+                _make_private(path)  # it may have been removed since
+                super().store_string(string)
+            except OSError as error:  # the line itself is there all the same
+                console.warn(f"what was typed is not kept ({error.strerror}): {path}")
+
     return Lines(path)
 
 
 def _prepare_history(path: Path) -> None:
-    """Make the file; of one that has grown long keep the later half, from the beginning of an entry on."""
+    """Make the file; of one over ``MAX_HISTORY_BYTES`` keep the last half of those, from an entry's beginning on."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
+    _make_private(path)
     if path.stat().st_size <= MAX_HISTORY_BYTES:
         return
     later = path.read_bytes()[-MAX_HISTORY_BYTES // 2 :].partition(ENTRY_MARK)[2]
@@ -138,6 +144,10 @@ def _prepare_history(path: Path) -> None:
     with os.fdopen(os.open(shorter, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
         file.write(ENTRY_MARK + later)
     shorter.replace(path)
+
+
+def _make_private(path: Path) -> None:
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
 
 
 def _make_completer(offer: Offer) -> "Completer":

@@ -11,17 +11,10 @@ if TYPE_CHECKING:
     from ..pipelines.conversation import Conversation, Turn
     from ..pipelines.report import AskReport
 
-MILLISECONDS = 1000.0
-
-
-def _show_nothing(_report: "AskReport") -> None:
-    """For ``--report none``."""
-
-
 SHOWN: "Mapping[str, Callable[[AskReport], None]]" = {
     "full": lambda report: ask_output.show_full(report, unknown="`kvboost ask --verify` tells it"),
     "line": lambda report: ask_output.show_line(report, unknown=""),
-    "none": _show_nothing,
+    "none": ask_output.show_nothing,
 }
 
 
@@ -79,7 +72,7 @@ def _row(number: int, turn: "Turn") -> tuple[str, ...]:
     tokens = turn.report.tokens
     stored, computed = tokens.exact + tokens.reused, tokens.repaired + tokens.prefilled
     counts = (tokens.prompt - stored - computed, stored, computed, tokens.generated)
-    return (str(number), f"{turn.report.ttft_s * MILLISECONDS:,.0f}", *(f"{count:,}" for count in counts))
+    return (str(number), f"{turn.report.ttft_s * ask_output.MILLISECONDS:,.0f}", *(f"{count:,}" for count in counts))
 
 
 def say_welcome(conversation: "Conversation") -> None:

@@ -101,8 +101,9 @@ class Chat:
         if self.gate is None or self.conversation.live is None:
             self.gate = gating.check_before_ask(self.workspace, quiet=self.quiet)
         return answering.Answering(
-            self.workspace, self.gate, False, not self.as_json, self.quiet, self._show, self.settings.history
-        )
+            self.workspace, self.gate, verify=False, streams=not self.as_json, quiet=self.quiet, show=self._show,
+            history=self.settings.history,
+        )  # fmt: skip
 
     def _tell(self, started: "StartedTurn") -> None:
         """What has to be known before the answer; in a file an empty line stands between answers."""

@@ -10,6 +10,8 @@ from . import options
 from .pages import Page, Section
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from store import AskEntry
 
 DEFAULT_LIMIT = 20
@@ -63,19 +65,32 @@ def clear(
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Remove all past asks; the sums in `kvboost stats` stay."""
+    """Remove past asks and lines of chats; the sums in `kvboost stats` stay."""
     from store import clear_asks
 
     from .. import console
+    from ..settings import chat_history_file
 
     with options.changing_store(options.load({"store": store}), no_wait=no_wait) as opened:
         num_asks = clear_asks(opened)
+    lines = _remove(chat_history_file())
     if as_json:
-        console.write_json({"removed": num_asks})
+        console.write_json({"removed": num_asks, "chat_history": lines and str(lines)})
     elif not quiet:
         console.write_facts(f"removed: {num_asks:,} asks\n")
         if num_asks:
             console.write_facts("their bytes are in free space of the store's file until `kvboost compact`\n")
+        if lines:
+            console.write_facts(f"removed: the lines typed into chats: {lines}\n")
+
+
+def _remove(file: "Path") -> "Path | None":
+    """The file, which is gone then; None if there was none."""
+    try:
+        file.unlink()
+    except FileNotFoundError:
+        return None
+    return file
 
 
 def _to_json(ask: "AskEntry") -> dict[str, object]:

@@ -1,7 +1,8 @@
 """Options that several commands share, and what they make: settings and an open workspace."""
 
+import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import TYPE_CHECKING, Annotated
 
@@ -121,6 +122,11 @@ def check_names(names: list[str] | None) -> list[str]:
     if not all(names or ()):
         raise typer.BadParameter("a document's name is empty", param_hint="'-d'")
     return names or []
+
+
+def names_a_file(names: Sequence[str]) -> bool:
+    """Whether one of the names that ``-d`` gave is a file: a store may then be made, since it will hold something."""
+    return any(os.path.isfile(os.path.expanduser(name)) for name in names)
 
 
 def check_repair(ratio: float | None, settings: "Settings", *, no_cache: bool = False) -> None:

@@ -16,7 +16,7 @@ def path(
     store: Annotated[str | None, typer.Option(metavar="DIR", help="The store's directory.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Show the store, the model directory, the cache and the settings files."""
+    """Show where the store, models, cache, settings and lines of chats are."""
     from pathlib import Path
 
     from .. import console, settings
@@ -27,6 +27,7 @@ def path(
         "cache": settings.user_cache_dir(),
         "user_config": settings.user_config_file(),
         "project_config": settings.find_project_file(Path.cwd()),
+        "chat_history": settings.chat_history_file(),
     }
     if as_json:
         console.write_json({name: place and str(place) for name, place in places.items()})

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 WATCH_INTERVAL = "2"
 INTERRUPTED = 130
 
-
 Seconds = Annotated[
     str | None, typer.Argument(metavar="SECONDS", help="With --watch: the time between two looks; 2, if not given.")
 ]

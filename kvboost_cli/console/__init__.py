@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from .. import terminal
 from ..progress import IndexProgress, StepProgress, describe_progress, describe_steps
-from ..sheet import bar_cells as bar_cells
+from ..sheet import bar_cells
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

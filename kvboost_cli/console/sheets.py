@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from .. import terminal
-from ..sheet import ASCII_BLOCKS, BLOCKS, Bars, Part, Plot, Table, plot_lines
-from . import BAR_MARKS, BAR_STYLES, PLAIN_WIDTH, bar_cells, draw, make_table
+from ..sheet import ASCII_BLOCKS, BLOCKS, Bars, Part, Plot, Table, bar_cells, plot_lines
+from . import BAR_MARKS, BAR_STYLES, PLAIN_WIDTH, draw, make_table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -12,9 +12,9 @@ from ..documents import DocumentError, SourceFile, read_document
 from ..retrieval import select_documents
 from .errors import AmbiguousDocument, DocumentGone, DocumentNotFound
 from .excerpt import choose_places
-from .indexing import is_current
 from .prepare import PreparedDocument, document_title, prepare_document
 from .prompt import header_ids
+from .unchanged import is_current
 from .workspace import Workspace
 
 MAX_EXCERPT_TOKENS = 1024

@@ -6,10 +6,10 @@ stored whole or not at all; running again after an interruption encodes only wha
 
 import os
 from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 
-from store import DocumentEntry, Snapshot
+from store import DocumentEntry
 
 from ..documents import (
     Document,
@@ -24,10 +24,11 @@ from ..documents import (
 )
 from .hidden import name_digest
 from .pooling import pool_documents
-from .prepare import document_title, prepare_document
+from .prepare import prepare_document
 from .preview import DocumentPreview
 from .pruning import is_gone
 from .shards import Shard, shard_title
+from .unchanged import touched_entry, unchanged_entry
 from .workspace import Workspace
 from .writer import DocumentWriter, Encoded, Indexed
 
@@ -118,7 +119,7 @@ def _compare(
             yield InOtherShard(item)
             continue
         if isinstance(item, SourceFile) and not request.force:
-            entry = _unchanged_entry(workspace, item)
+            entry = unchanged_entry(workspace, item)
             if entry is not None:
                 yield _unchanged(entry, item.size_bytes, was_read=False)
                 continue
@@ -165,51 +166,9 @@ def matches_something(path: str) -> bool:
     return True
 
 
-def _unchanged_entry(workspace: Workspace, source: SourceFile) -> DocumentEntry | None:
-    """The entry of a file whose size and time are as stored, made by this recipe, all records present."""
-    with workspace.store.snapshot() as snapshot:
-        entry = snapshot.document(str(source.path))
-        if entry is None or not is_current(workspace, entry, source.size_bytes, source.mtime_ns):
-            return None
-        return entry if _is_whole(workspace, snapshot, entry) else None
-
-
 def _unchanged(entry: DocumentEntry, size_bytes: int, *, was_read: bool) -> Indexed:
     num_chunks, tokens = len(entry.chunk_keys), entry.num_tokens
     return Indexed(entry.name, "unchanged", size_bytes, was_read, tokens, num_reused_chunks=num_chunks)
-
-
-def _touched_entry(workspace: Workspace, document: Document) -> DocumentEntry | None:
-    """The entry, with the file's new size and time, of a document whose text is as stored, all records present."""
-    with workspace.store.snapshot() as snapshot:
-        entry = snapshot.document(document.name)
-        same = entry is not None and entry.content_hash == document.content_hash
-        if entry is None or not same or entry.recipe != workspace.recipe.digest.hex():
-            return None
-        if not _is_whole(workspace, snapshot, entry) or _is_retitled(workspace, entry, document):
-            return None
-    return replace(entry, size_bytes=document.size_bytes, mtime_ns=document.mtime_ns, root=document.root)
-
-
-def _is_whole(workspace: Workspace, snapshot: Snapshot, entry: DocumentEntry) -> bool:
-    """Whether no record is lost: evicted ones are made anew when a question needs them.
-
-    A store that had other settings meanwhile has lost the positional ones.
-    """
-    has_exact = bool(entry.position_keys) or not workspace.recipe.exact
-    return has_exact and not snapshot.lost([*entry.chunk_keys, *entry.position_keys])
-
-
-def _is_retitled(workspace: Workspace, entry: DocumentEntry, document: Document) -> bool:
-    """Whether its exact KV begins with a header that names it otherwise, since it was indexed below another folder."""
-    titles = {document_title(entry.name, entry.root), document_title(document.name, document.root)}
-    return workspace.recipe.exact and len(titles) > 1
-
-
-def is_current(workspace: Workspace, entry: DocumentEntry, size_bytes: int, mtime_ns: int) -> bool:
-    """Whether an entry was made from a file of this size and time, by the workspace's recipe."""
-    same_file = (entry.size_bytes, entry.mtime_ns) == (size_bytes, mtime_ns)
-    return same_file and entry.recipe == workspace.recipe.digest.hex()
 
 
 def _choose_writer(
@@ -230,7 +189,7 @@ def _index_pending(
         except DocumentError as error:
             yield skipped_for(error, explicit=isinstance(source, SourceFile) and source.explicit)
             continue
-        touched = None if request.force else _touched_entry(workspace, document)
+        touched = None if request.force else touched_entry(workspace, document)
         if touched is not None:
             if not request.dry_run:
                 workspace.store.touch_document(touched)

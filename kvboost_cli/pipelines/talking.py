@@ -113,7 +113,7 @@ def _stitch(
     order = "given" if before.is_ordered else request.order
     prompt = order_prompt(workspace, prompt, request.question, order)
     if before.turns:
-        _answer_room(workspace, prompt)
+        _answer_room(workspace, prompt)  # for what it raises: what is too long here is the conversation
     answer = answer_prompt(workspace, request, prompt, chosen.passed_over, clock)
     is_searched = before.is_searched or not before.documents
     conversation = replace(before, documents=prompt.documents, is_searched=is_searched, live=None)

@@ -166,6 +166,22 @@ def test_lines_are_kept_for_their_owner_alone_and_come_back(own: Desk) -> None:
     chat.leave()
 
 
+def test_history_clear_removes_the_lines_and_a_chat_that_runs_begins_anew(own: Desk) -> None:
+    path = home_file(own)
+    chat = ChatTerminal(own, 80)
+    chat.wait()
+    chat.type("/docs\r")
+    chat.wait(rf"search chooses[\s\S]*{READY}")
+    assert own.facts("history", "clear") == {"removed": 0, "chat_history": str(path)}
+    assert not path.exists()
+    chat.type("/stats\r")
+    chat.wait(rf"live cache[\s\S]*{READY}")
+    chat.leave()
+    assert re.findall(r"^\+(.*)$", path.read_text(), re.MULTILINE) == ["/stats"]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert own.run("history", "clear").stdout == f"removed: 0 asks\nremoved: the lines typed into chats: {path}\n"
+
+
 def test_without_history_nothing_is_kept(own: Desk) -> None:
     chat = ChatTerminal(own, 80, KVBOOST_HISTORY="false")
     chat.wait()
@@ -178,8 +194,11 @@ def test_without_history_nothing_is_kept(own: Desk) -> None:
 def test_a_history_that_cannot_be_kept_is_told_once(own: Desk) -> None:
     home_file(own).mkdir(parents=True)
     chat = ChatTerminal(own, 200)
-    assert "what is typed is not kept (Is a directory)" in chat.wait()
+    chat.wait()
+    chat.type("/docs\r")
+    chat.wait(rf"search chooses[\s\S]*{READY}")
     chat.leave()
+    assert (chat.everything + chat.shown).count("what is typed is not kept (Is a directory)") == 1
 
 
 def test_a_long_history_loses_its_older_half(own: Desk) -> None:

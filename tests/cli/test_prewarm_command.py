@@ -137,7 +137,7 @@ def test_the_history_tells_orders_and_can_be_cleared(asked: Desk) -> None:
     assert (none.stdout, none.stderr) == ("", "no asks are kept\n")
     assert_refused(asked.run("history", "--store", "other", "clear"), 2, "options come behind it")
     assert asked.facts("stats")["asks"] == {"count": 2, "exact": 2, "content": 2, "miss": 0}
-    assert asked.facts("history", "clear") == {"removed": 0}
+    assert asked.facts("history", "clear") == {"removed": 0, "chat_history": None}
 
 
 def test_a_history_that_is_turned_off_keeps_sums_alone(desk: Desk) -> None:

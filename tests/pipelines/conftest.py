@@ -28,6 +28,15 @@ def desk(tiny_models: TinyModels, tmp_path: Path) -> Desk:
     return Desk(tmp_path, tiny_models.path("llama"))
 
 
+@pytest.fixture
+def two(desk: Desk) -> tuple[Desk, Path, Path]:
+    """Two documents, one of them not stored, none exact: all stored KV has to be recomputed."""
+    desk.exact = False
+    stored, unknown = desk.write("a.md", make_text(1, 2)), desk.write("b.md", make_text(2, 1))
+    desk.index(stored)
+    return desk, stored, unknown
+
+
 @pytest.fixture(scope="session")
 def bundle(tiny_models: TinyModels, tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """Two documents that share all chunks but the first, and one of its own."""
