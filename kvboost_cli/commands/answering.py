@@ -145,6 +145,7 @@ def keep(run: Answering, answer: "Answer", report: "AskReport") -> None:
     from ..documents import Skipped
     from ..pipelines import finishing
     from ..pipelines.restoring import has_evicted
+    from ..retrieval import SearchIndexError
 
     workspace, damaged = run.workspace, answer.stitched.damaged
     if workspace.store.readonly:
@@ -160,7 +161,7 @@ def keep(run: Answering, answer: "Answer", report: "AskReport") -> None:
             if isinstance(event, Skipped):
                 console.warn(f"{event.reason}: {event.path}")
         _record(run, answer, report)
-    except StoreFull as error:  # the answer is there all the same
+    except (StoreFull, SearchIndexError) as error:  # the answer is there all the same
         console.warn(f"nothing was kept of this ask, {error}")
 
 
