@@ -81,10 +81,11 @@ def answer_all(run: Answering, requests: "Sequence[AskRequest]", *, as_json: boo
     """Answer each; the number of those that failed, each told where it happened. Ctrl-C ends them all."""
     num_failed = 0
     for number, request in enumerate(requests, 1):
+        run = _settle(run)
         if not run.quiet:
             console.say(f"[{number}/{len(requests)}] {request.question}")
         try:
-            answer_one(run, request)
+            answer_one(run, _with_gate(request, run.gate))
         except (BrokenPipeError, KeyboardInterrupt):
             raise
         except Exception as error:
@@ -95,6 +96,17 @@ def answer_all(run: Answering, requests: "Sequence[AskRequest]", *, as_json: boo
         if run.streams and number < len(requests):
             console.write("\n")
     return num_failed
+
+
+def _settle(run: Answering) -> Answering:
+    """The gate is passed again where the store had nothing to reuse: an earlier question may have kept something."""
+    if run.gate.is_settled:
+        return run
+    return replace(run, gate=gating.check_before_ask(run.workspace, quiet=run.quiet))
+
+
+def _with_gate(request: "AskRequest", gate: gating.Gate) -> "AskRequest":
+    return replace(request, no_cache=gate.full_prefill, content_hits=gate.content_hits)
 
 
 def tell_failure(question: str, error: Exception, *, as_json: bool) -> None:
@@ -133,6 +145,7 @@ def keep(run: Answering, answer: "Answer", report: "AskReport") -> None:
     from ..documents import Skipped
     from ..pipelines import finishing
     from ..pipelines.restoring import has_evicted
+    from ..retrieval import SearchIndexError
 
     workspace, damaged = run.workspace, answer.stitched.damaged
     if workspace.store.readonly:
@@ -148,7 +161,7 @@ def keep(run: Answering, answer: "Answer", report: "AskReport") -> None:
             if isinstance(event, Skipped):
                 console.warn(f"{event.reason}: {event.path}")
         _record(run, answer, report)
-    except StoreFull as error:  # the answer is there all the same
+    except (StoreFull, SearchIndexError) as error:  # the answer is there all the same
         console.warn(f"nothing was kept of this ask, {error}")
 
 

@@ -43,6 +43,8 @@ def run_command(workspace: "Workspace", conversation: "Conversation", message: s
     if bool(words) != bool(command.usage):
         wanted = f"takes no words: {message}" if words else f"needs documents, as in `{name} {command.usage}`"
         raise ChatCommandRefused(f"{name} {wanted}")
+    if not all(words):
+        raise ChatCommandRefused(f"a document's name is empty: {message}")
     return command.run(workspace, conversation, words)
 
 

@@ -1,8 +1,10 @@
 """How ``kvboost chat`` reads: a line editor on a terminal, plain lines from a pipe. The only user of prompt_toolkit.
 
-What is read may have several lines: a backslash at a line's end goes on with the next.
+What is read may have several lines: a backslash at a line's end goes on with the next. Bytes that are no UTF-8 are
+lone surrogates in it, as they are in file names, so that a document can be named by them.
 """
 
+import errno
 import os
 import shlex
 import sys
@@ -40,11 +42,16 @@ def read_pipe() -> str | None:
     """The next line of standard input, with those that a backslash adds to it."""
     lines: list[str] = []
     for data in iter(sys.stdin.buffer.readline, b""):
-        line = data.decode("utf-8", "replace").rstrip("\r\n")
+        line = data.decode("utf-8", "surrogateescape").rstrip("\r\n")
         if not line.endswith("\\"):
             return "\n".join([*lines, line])
         lines.append(line[:-1])
     return "\n".join(lines) if lines else None
+
+
+def readable(message: str) -> str:
+    """A message as text, for the model or a file: bytes that are no UTF-8 become replacement characters."""
+    return message.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def make_editor(history_file: Path | None, offer: Offer) -> ReadMessage:
@@ -126,7 +133,7 @@ def _lines_in(path: Path) -> "History":
         def store_string(self, string: str) -> None:
             try:
                 _make_private(path)  # it may have been removed since
-                super().store_string(string)
+                super().store_string(readable(string))
             except OSError as error:  # the line itself is there all the same
                 console.warn(f"what was typed is not kept ({error.strerror}): {path}")
 
@@ -136,14 +143,16 @@ def _lines_in(path: Path) -> "History":
 def _prepare_history(path: Path) -> None:
     """Make the file; of one over ``MAX_HISTORY_BYTES`` keep the last half of those, from an entry's beginning on."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if path.exists() and not (path.is_file() or path.is_dir()):  # a pipe or a device would be read for ever
+        raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
     _make_private(path)
     if path.stat().st_size <= MAX_HISTORY_BYTES:
         return
     later = path.read_bytes()[-MAX_HISTORY_BYTES // 2 :].partition(ENTRY_MARK)[2]
-    shorter = path.with_name(f"{path.name}.{os.getpid()}")
+    shorter = path.resolve().with_name(f"{path.name}.{os.getpid()}")
     with os.fdopen(os.open(shorter, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
         file.write(ENTRY_MARK + later)
-    shorter.replace(path)
+    shorter.replace(path.resolve())  # a link to a file elsewhere stays one
 
 
 def _make_private(path: Path) -> None:

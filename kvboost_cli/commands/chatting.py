@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .. import console
-from . import answering, chat_commands, chat_output, failures, gating
-from .chat_input import ReadMessage
+from . import answering, chat_commands, chat_input, chat_output, failures, gating
 
 if TYPE_CHECKING:
     from ..pipelines.asking import AskRequest
@@ -36,7 +35,7 @@ class Chat:
     gate: gating.Gate | None = None
     num_asked: int = 0
 
-    def run(self, read: ReadMessage) -> int:
+    def run(self, read: chat_input.ReadMessage) -> int:
         """Go on until there is nothing more to read, or until ``/quit``; the number of messages that failed."""
         num_failed = 0
         while (message := read()) is not None:
@@ -64,7 +63,7 @@ class Chat:
                 return False
             self.conversation = after
         elif message.strip():
-            self._answer(message.strip())
+            self._answer(chat_input.readable(message.strip()))
         return True
 
     def _answer(self, question: str) -> None:

@@ -16,12 +16,14 @@ if TYPE_CHECKING:
 class Gate:
     """Whether stored chunks may be reused by content, and what finding that out took, in seconds.
 
-    With ``full_prefill`` nothing is reused, and nothing may be computed but by full prefill.
+    With ``full_prefill`` nothing is reused, and nothing may be computed but by full prefill. Not ``is_settled``: the
+    store had nothing to reuse, so it has to be passed again as soon as something was kept.
     """
 
     content_hits: bool
     full_prefill: bool = False
     check_s: float = 0.0
+    is_settled: bool = True
 
 
 def ensure_gate(
@@ -64,7 +66,7 @@ def check_before_ask(workspace: "Workspace", *, quiet: bool) -> Gate:
     if is_empty:
         known = _find_known(workspace.handle, workspace.recipe, workspace.store)
         if known is None or known.machinery_passed:
-            return Gate(content_hits=True)
+            return Gate(content_hits=True, is_settled=False)
     return _check(workspace, "stored chunks are not reused", "full prefill is used", quiet=quiet)
 
 

@@ -2,7 +2,7 @@
 
 On a terminal a table may be coloured and progress is redrawn (rich honours ``NO_COLOR``); elsewhere there are
 plain lines without escape codes. rich is imported only when something is drawn. A reader that closes stdout
-early is reported to the caller as ``BrokenPipeError``; a closed stderr never stops the work.
+early is reported to the caller as ``BrokenPipeError``; a stderr that is closed or full never stops the work.
 """
 
 from __future__ import annotations
@@ -188,5 +188,5 @@ def _talk(text: str) -> None:
     try:
         sys.stderr.write(text)
         sys.stderr.flush()
-    except BrokenPipeError:
+    except OSError:  # its reader has gone, or its disk is full
         silence(sys.stderr)

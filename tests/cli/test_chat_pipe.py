@@ -1,6 +1,7 @@
 """`chat` in a pipe: a question a line, answers alone on stdout, commands among them, all else on stderr."""
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -94,6 +95,7 @@ REFUSED = {
     "/xyz": "a chat has no such command: /xyz",
     "/": "a chat has no such command: /",
     "/add": "/add needs documents, as in `/add DOC...`",
+    "/add ''": "a document's name is empty: /add ''",
     "/new now": "/new takes no words: /new now",
     "/add 'on-call.md": "a quotation mark has no partner: /add 'on-call.md",
     "/add oncall": "there is no such document or file (did you mean on-call.md?): oncall",
@@ -137,6 +139,33 @@ def test_a_conversation_that_outgrows_the_context_says_what_to_do(desk: Desk) ->
 def test_a_backslash_adds_a_line_and_a_blank_makes_a_question_of_a_path(desk: Desk) -> None:
     told = turns(desk.run("chat", "-d", "access.md", "--json", stdin="What is\\\nthis?\n /etc/hosts?\\"))
     assert [turn["question"] for turn in told] == ["What is\nthis?", "/etc/hosts?"]
+
+
+def test_a_document_is_added_by_a_name_that_is_no_text(desk: Desk) -> None:
+    name = b"caf\xe9.md"
+    (desk.root / os.fsdecode(name)).write_text("The password is okapi.\n")
+    done = desk.run("chat", "-q", "--json", stdin=b"/add " + name + b"\nWhat is caf\xe9?\n")
+    assert done.returncode == 0, done.stderr
+    (told,) = turns(done)
+    assert told["question"] == "What is caf\ufffd?"
+    assert len(told["documents"]) == 1  # type: ignore[arg-type]
+
+
+def test_a_full_disk_behind_stderr_costs_no_answer(desk: Desk) -> None:
+    with open("/dev/full", "w") as full:
+        process = desk.start("chat", "-d", "on-call.md", stdin=subprocess.PIPE, stderr=full)
+        out, _none = process.communicate("Who?\n")
+    assert (process.returncode, bool(out.strip())) == (0, True)
+
+
+def test_what_the_search_index_cannot_keep_is_a_warning_behind_the_answer(desk: Desk) -> None:
+    desk.write("own.md", "The password is okapi.\n")
+    (desk.store / "search.sqlite").unlink()
+    (desk.store / "search.sqlite").mkdir()
+    done = desk.run("chat", "-d", "own.md", "--json", "-q", stdin="What is the password?\n")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.startswith("kvboost: warning: nothing was kept of this ask, ")
+    assert len(turns(done)) == 1
 
 
 @pytest.mark.parametrize(

@@ -201,6 +201,34 @@ def test_a_history_that_cannot_be_kept_is_told_once(own: Desk) -> None:
     assert (chat.everything + chat.shown).count("what is typed is not kept (Is a directory)") == 1
 
 
+def test_a_history_that_is_no_file_is_not_waited_for(own: Desk) -> None:
+    home_file(own).parent.mkdir(parents=True)
+    os.mkfifo(home_file(own))
+    chat = ChatTerminal(own, 200)
+    assert "what is typed is not kept (not a regular file)" in chat.wait()
+    chat.leave()
+
+
+def test_a_history_that_is_a_link_stays_one(own: Desk) -> None:
+    elsewhere = own.write("elsewhere/lines", "".join(f"\n# 2026-01-01\n+question {n}\n" for n in range(12000)))
+    home_file(own).parent.mkdir(parents=True)
+    home_file(own).symlink_to(elsewhere)
+    chat = ChatTerminal(own, 80)
+    chat.leave()
+    assert home_file(own).is_symlink()
+    assert 0 < elsewhere.stat().st_size < 140_000
+
+
+def test_bytes_that_are_no_text_are_asked_and_kept_as_replacement_characters(own: Desk) -> None:
+    chat = ChatTerminal(own, 80, "-d", "on-call.md", "--json")
+    chat.wait()
+    os.write(chat._main, b"caf\xe9?\r")
+    assert '"question": "caf\ufffd?"' in chat.wait(r'"question": "[^"]*"')
+    chat.wait(rf"\}}\n[\s\S]*{READY}")
+    chat.leave()
+    assert re.findall(r"^\+(.*)$", home_file(own).read_text(), re.MULTILINE) == ["caf\ufffd?"]
+
+
 def test_a_long_history_loses_its_older_half(own: Desk) -> None:
     path = home_file(own)
     path.parent.mkdir(parents=True)

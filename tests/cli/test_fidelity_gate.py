@@ -59,6 +59,21 @@ def test_a_new_machine_is_checked_by_ask_before_the_clock_starts(desk: Desk) -> 
     assert other.facts("ask", QUESTION, "-d", page)["startup"]["gate_s"] == 0.0, "the store knows"
 
 
+def test_questions_that_make_their_store_check_the_model_before_they_reuse_of_it(failing: Desk) -> None:
+    new = failing.with_env(
+        XDG_CACHE_HOME=str(failing.root / "no cache"), KVBOOST_STORE=str(failing.root / "made by questions")
+    )
+    names = (part for name in ("access.md", "on-call.md") for part in ("-d", str(new.docs / name)))
+    done = new.run("ask", "-f", "-", *names, "--json", "-q", stdin=f"{QUESTION}\nAnd since when?\nWhy?\n")
+    assert done.returncode == 0
+    warned = "kvboost: warning: stored chunks are not reused, since this model failed its check: "
+    assert [line.startswith(warned) for line in done.stderr.splitlines()] == [True], "told once"
+    first, *later = (json.loads(line)["tokens"] for line in done.stdout.splitlines())
+    assert first["exact"] == 0
+    assert [tokens["reused"] + tokens["repaired"] for tokens in later] == [0, 0]
+    assert all(tokens["exact"] > 0 for tokens in later), "what is exact is still taken"
+
+
 def test_a_model_that_fails_is_told_aloud_and_answers_without_reuse(failing: Desk) -> None:
     indexed = failing.run("index", "docs", "-q")
     assert indexed.returncode == 0
