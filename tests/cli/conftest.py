@@ -57,17 +57,22 @@ def bare_desk(stocked: Desk, tmp_path: Path) -> Desk:
 
 
 @pytest.fixture(scope="session")
-def failing(stocked: Desk, tmp_path_factory: pytest.TempPathFactory) -> Desk:
-    """A desk with a model whose distributions are so sharp that any other context garbles them; nothing is indexed."""
-    root = tmp_path_factory.mktemp("failing")
+def sharp_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model whose distributions are so sharp that any other context garbles them."""
+    directory = tmp_path_factory.mktemp("sharp") / "model"
     module = make_model(CONFIGS["llama"]())
     with torch.no_grad():
         module.get_output_embeddings().weight.mul_(60)
-    module.save_pretrained(root / "model")
-    save_tokenizer(root / "model")
-    docs = root / "docs"
+    module.save_pretrained(directory)
+    save_tokenizer(directory)
+    return directory
+
+
+@pytest.fixture
+def failing(stocked: Desk, sharp_model: Path, tmp_path: Path) -> Desk:
+    """A desk with a model that fails its fidelity gate; nothing is indexed."""
+    docs, store = tmp_path / "docs", tmp_path / "store"
     docs.mkdir()
     for name in ("access.md", "on-call.md"):
         shutil.copy(stocked.docs / name, docs)
-    changes = {"KVBOOST_MODEL": str(root / "model"), "KVBOOST_STORE": str(root / "store")}
-    return Desk(root, docs, root / "store", stocked.env | changes)
+    return Desk(tmp_path, docs, store, stocked.env | {"KVBOOST_MODEL": str(sharp_model), "KVBOOST_STORE": str(store)})

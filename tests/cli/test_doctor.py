@@ -61,7 +61,7 @@ def test_recheck_measures_anew(desk: Desk) -> None:
 
 
 def test_a_model_that_fails_the_gate_is_unhealthy(failing: Desk) -> None:
-    told = failing.with_env(KVBOOST_STORE=str(failing.root / "none")).facts("doctor", code=1)
+    told = failing.facts("doctor", code=1)
     assert states(told)["fidelity"] == "failed"
     assert detail(told, "fidelity").startswith(told["fidelity"]["reason"])
     assert f"{told['fidelity']['kl_mean']:.2f} nats" in told["fidelity"]["reason"]

@@ -60,9 +60,7 @@ def test_a_new_machine_is_checked_by_ask_before_the_clock_starts(desk: Desk) -> 
 
 
 def test_questions_that_make_their_store_check_the_model_before_they_reuse_of_it(failing: Desk) -> None:
-    new = failing.with_env(
-        XDG_CACHE_HOME=str(failing.root / "no cache"), KVBOOST_STORE=str(failing.root / "made by questions")
-    )
+    new = failing.with_env(XDG_CACHE_HOME=str(failing.root / "no cache"))
     names = (part for name in ("access.md", "on-call.md") for part in ("-d", str(new.docs / name)))
     done = new.run("ask", "-f", "-", *names, "--json", "-q", stdin=f"{QUESTION}\nAnd since when?\nWhy?\n")
     assert done.returncode == 0
