@@ -1,10 +1,11 @@
 """Question-guided repair (ours): recompute what the question attends to, and the heads of the documents it reads.
 
 A first pass of the tail through the lowest layers records how much each reused token is attended to; a second one
-repairs. What matters is the peak: a fact is read by one token of the question, in one head. The tokens around a peak
-are repaired with it, since what a token says is spread over its neighbours. The documents that the question looks at
-most have their header and first tokens repaired, too: these get little attention but changed the most. docs/fidelity.md
-has the measurements behind every constant here.
+repairs. What matters is the peak: a fact is read by one token of the question, in one head. The question looks at the
+words that it shares with a document; what it wants to know stands behind them, and is read by the answer. So the tokens
+behind a peak are repaired with it. The documents that the question looks at most have their header and first tokens
+repaired, too: these get little attention but changed the most. docs/fidelity.md has the measurements behind every
+constant here.
 """
 
 import math
@@ -12,7 +13,7 @@ from dataclasses import replace
 
 import torch
 from torch import Tensor
-from torch.nn.functional import avg_pool1d
+from torch.nn.functional import max_pool1d, pad
 
 from ...model.scoring import KeyAttention, score_keys
 from ..plan import Hit, Segment, StitchPlan
@@ -22,17 +23,16 @@ from .task import Repaired, RepairTask, recompute, share_of_content
 SCORING_SHARE = 0.25
 """Of the layers, the lowest, that score."""
 
-SPREAD_TOKENS = 7
-"""Scores are averaged over so many neighbouring tokens."""
+REACH = 10
+"""So many tokens behind one that the question looks at are repaired with it."""
 
-ATTENDED = 0.1
-MAX_TOKENS = 128
-"""Without ``--ratio``: the tokens around which some head of the question puts more than this share of its attention.
+ATTENDED = 0.2
+MAX_TOKENS = 88
+"""Without ``--ratio``: the tokens on which some head of the question puts more than this share of its attention, with
+those within reach.
 
-How many those are depends on the question, hardly on the length of the prompt: about as many of 4,000 tokens as of
-1,300.
+How many those are depends on the question, hardly on the length of the prompt.
 """
-
 
 MAX_HEADS = 2
 """Documents whose heads are repaired."""
@@ -45,7 +45,7 @@ def question(task: RepairTask) -> Repaired:
         return recompute(task, content)
     attention = _read_attention(task)
     places = torch.tensor(content, device=attention.peak.device)
-    scores = spread_peaks(attention.peak, places)
+    scores = reach_of_peaks(attention.peak, places)
     budget = adaptive_budget(scores) if task.ratio is None else share_of_content(task.plan, task.ratio)
     attended = places[scores.argsort(descending=True, stable=True)[:budget]].tolist()
     chosen = {*attended, *segment_heads(_most_read(task.plan, attention.mass), DEFAULT_HEAD_TOKENS)}
@@ -69,10 +69,10 @@ def scoring_layers(num_layers: int) -> int:
     return math.ceil(num_layers * SCORING_SHARE)
 
 
-def spread_peaks(peak: Tensor, places: Tensor) -> Tensor:
-    """The peaks, fp32 [keys], of reused ``places``, int64 [reused], averaged over each one's reused neighbours."""
+def reach_of_peaks(peak: Tensor, places: Tensor) -> Tensor:
+    """For each of the reused ``places``, int64 [reused]: the largest ``peak``, fp32 [keys], that reaches it."""
     reused = torch.zeros_like(peak).index_copy_(0, places, peak[places])
-    return avg_pool1d(reused[None], SPREAD_TOKENS, stride=1, padding=SPREAD_TOKENS // 2)[0][places]
+    return max_pool1d(pad(reused[None], (REACH, 0)), REACH + 1, stride=1)[0][places]
 
 
 def adaptive_budget(scores: Tensor) -> int:
