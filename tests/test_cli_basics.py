@@ -49,11 +49,6 @@ def test_a_bare_call_shows_the_help(kvboost: Kvboost) -> None:
     assert (bare.returncode, bare.stdout) == (0, asked.stdout)
 
 
-def test_the_package_runs_as_the_script_does(kvboost: Kvboost) -> None:
-    as_module = subprocess.run([sys.executable, "-m", "kvboost_cli", "--version"], capture_output=True, text=True)
-    assert (as_module.returncode, as_module.stdout) == (0, kvboost("--version").stdout)
-
-
 def test_version_is_that_of_the_distribution(kvboost: Kvboost) -> None:
     assert re.fullmatch(r"kvboost \d+\.\d+\.\d+\n", kvboost("--version").stdout)
 

@@ -54,7 +54,6 @@ ALLOWED = {
         "store",
     },
     "kvboost_cli.threads": set[str](),
-    "kvboost_cli.__main__": {"kvboost_cli.main"},
     "kvboost_cli.main": {
         "kvboost_cli.commands",
         "kvboost_cli.console",
