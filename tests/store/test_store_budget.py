@@ -1,31 +1,24 @@
 """A store keeps to its budget, whatever is written to it, and drops what matters least."""
 
-import random
-import threading
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from small_budgets import BUDGET, MB, faults, large, put, stored_numbers
 from store_contract import ASK
-from store_samples import IDENTITY, audit, make_chain, make_entry, make_position, make_record, overwrite, run_script
+from store_samples import IDENTITY, audit, make_chain, make_entry, make_position, make_record, overwrite
 
 from store import (
     Budget,
-    ChunkRecord,
     ChunkStore,
-    Fault,
     MissingDocument,
-    Rules,
     StoreFull,
     budget_of,
-    check_store,
     compact_store,
     is_within_budget,
     pin_documents,
     pinned_documents,
-    room,
     set_budget,
     unpin_documents,
 )
@@ -34,35 +27,6 @@ from store.budget import disk_bytes
 from store.eviction import by_importance
 from store.names import BUDGET_KEY, EVICTED_KEY, pin_key
 from store.room import drop_records
-
-BUDGET = 16_000_000
-MB = 1_000_000
-
-
-def large(number: int, size: int = 300_000) -> ChunkRecord:
-    """A record of three layers, not all of one size, as chunks are."""
-    return make_record(10 * number, layer_bytes=size + 40_000 * (number % 5))
-
-
-def put(store: ChunkStore, number: int, at: float = 0.0, name: str | None = None) -> ChunkRecord:
-    record = large(number)
-    entry = replace(make_entry(name or f"/{number}", [record]), indexed_at=at)
-    store.put_document(entry, [record])
-    return record
-
-
-def put_all(store: ChunkStore, numbers: range) -> None:
-    for number in numbers:
-        put(store, number)
-
-
-def stored_numbers(store: ChunkStore, numbers: range) -> set[int]:
-    with store.snapshot() as snapshot:
-        return {number for number in numbers if snapshot.header(large(number).key)}
-
-
-def faults(store: ChunkStore) -> list[Fault]:
-    return [found for found in check_store(store, Rules()) if isinstance(found, Fault)]
 
 
 @pytest.fixture
@@ -227,96 +191,6 @@ def test_a_document_that_is_larger_than_the_budget_is_refused_and_nothing_of_it_
         assert list(snapshot.document_names()) == ["/1"]
     put(store, 2)
     assert faults(store) == []
-
-
-READ_ON = """
-from store import ChunkStore
-with ChunkStore.open(sys.argv[1], readonly=True) as store, store.snapshot() as snapshot:
-    print("reading", flush=True)
-    sys.stdin.readline()
-    print(sum(snapshot.verify(key, header) for entry in snapshot.documents() for key in entry.chunk_keys
-              if (header := snapshot.header(key))), flush=True)
-"""
-
-
-def test_a_reader_that_stays_keeps_what_it_sees_and_writers_wait_for_it(store: ChunkStore) -> None:
-    for number in range(12):
-        put(store, number)
-    num_stored = store.stats().num_chunks
-    reader = run_script(READ_ON, store.path)
-    assert reader.stdout.readline() == "reading\n"
-    release = threading.Timer(0.6, lambda: (reader.stdin.write("\n"), reader.stdin.flush()))
-    release.start()
-    for number in range(20, 32):
-        put(store, number)
-    release.join()
-    assert reader.communicate()[0] == f"{num_stored}\n"
-    assert disk_bytes(store.path) <= 1.02 * BUDGET
-    assert stored_numbers(store, range(20, 32)) == set(range(20, 32)) or store.stats().num_evicted
-
-
-def test_a_reader_that_never_ends_fails_the_write_and_does_not_empty_the_store(
-    store: ChunkStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(room, "WAITS_S", (0.0,) * 8)
-    for number in range(12):
-        put(store, number)
-    reader = run_script(READ_ON, store.path)
-    assert reader.stdout.readline() == "reading\n"
-    with pytest.raises(StoreFull, match="still read"):
-        put_all(store, range(20, 60))
-    assert store.stats().live_bytes > BUDGET / 2
-    reader.communicate("\n")
-    put(store, 70)
-    assert stored_numbers(store, range(70, 71)) == {70}
-    assert faults(store) == []
-
-
-WRITE_MANY = """
-from store import ChunkStore
-from store_samples import make_entry, make_record
-with ChunkStore.open(sys.argv[1]) as store:
-    for number in range(int(sys.argv[3])):
-        record = make_record(int(sys.argv[2]) + 10 * number, layer_bytes=300_000)
-        store.put_document(make_entry(f"/{sys.argv[2]}/{number}", [record]), [record])
-        print(number, flush=True)
-"""
-
-
-def test_two_processes_keep_one_budget(store: ChunkStore) -> None:
-    writers = [run_script(WRITE_MANY, store.path, first, 20) for first in (10_000, 20_000)]
-    for writer in writers:
-        writer.communicate()
-    assert [writer.returncode for writer in writers] == [0, 0]
-    assert disk_bytes(store.path) <= 1.02 * BUDGET
-    stats = store.stats()
-    assert stats.num_documents == stats.num_chunks + stats.num_evicted == 40
-    assert stats.num_evicted > 20
-    assert faults(store) == []
-
-
-def test_a_writer_that_is_killed_while_it_makes_room_leaves_a_sound_store(store: ChunkStore) -> None:
-    source = random.Random(6)
-    for first in (10_000, 20_000, 30_000):
-        writer = run_script(WRITE_MANY, store.path, first, 1000)
-        for _ in range(source.randint(16, 22)):
-            assert writer.stdout.readline()
-        time.sleep(source.random() / 20)  # anywhere in the next writes
-        writer.kill()
-        writer.communicate()
-        assert faults(store) == []
-        assert disk_bytes(store.path) <= 1.02 * BUDGET
-    assert store.stats().num_evicted > 20
-
-
-def test_the_first_write_within_a_snapshot_is_refused_and_later_ones_are_bounded(store: ChunkStore) -> None:
-    """LMDB's map cannot be made to end elsewhere while it is read from here."""
-    with store.snapshot(), pytest.raises(StoreFull, match="while a snapshot is open"):
-        put(store, 1)
-    put(store, 1)
-    with store.snapshot():
-        put(store, 2)
-    assert stored_numbers(store, range(4)) == {1, 2}
 
 
 def test_lost_and_damaged_records_are_no_obstacle(store: ChunkStore) -> None:
