@@ -21,9 +21,10 @@ from kvboost_cli.pipelines.lookup import build_prompt
 from kvboost_cli.pipelines.plan import Hit, Segment
 from kvboost_cli.pipelines.prompt import tail_ids
 from kvboost_cli.pipelines.repairing import REPAIRS
-from kvboost_cli.pipelines.repairs.heads import DEFAULT_HEAD_TOKENS, segment_heads
+from kvboost_cli.pipelines.repairs.heads import segment_heads
 from kvboost_cli.pipelines.repairs.question import (
     ATTENDED,
+    HEAD_TOKENS,
     MAX_HEADS,
     MAX_TOKENS,
     adaptive_budget,
@@ -116,7 +117,7 @@ def test_question_takes_the_tokens_that_it_attends_to_most_and_those_behind_them
     reused = {place: peaks[place].item() for place in content}
     near = {place: max(reused.get(place - step, 0.0) for step in range(11)) for place in content}
     best = sorted(content, key=lambda place: -near[place])[: round(0.05 * len(content))]
-    assert list(repaired.positions) == sorted({*best, *segment_heads(most_read(task, repaired), DEFAULT_HEAD_TOKENS)})
+    assert list(repaired.positions) == sorted({*best, *segment_heads(most_read(task, repaired), HEAD_TOKENS)})
 
 
 def most_read(task: RepairTask, repaired: Repaired) -> list[Segment]:
@@ -133,7 +134,7 @@ def test_question_repairs_the_heads_of_the_documents_that_it_reads_most_and_no_o
     with desk.workspace() as workspace:
         task = make_task(workspace, paths, ratio=0.0)
         repaired = REPAIRS["question"](task)
-    assert list(repaired.positions) == sorted(segment_heads(most_read(task, repaired), DEFAULT_HEAD_TOKENS))
+    assert list(repaired.positions) == sorted(segment_heads(most_read(task, repaired), HEAD_TOKENS))
 
 
 def test_question_tells_the_mean_attention_to_every_position(desk: Desk) -> None:

@@ -17,7 +17,7 @@ from torch.nn.functional import max_pool1d, pad
 
 from ...model.scoring import KeyAttention, score_keys
 from ..plan import Hit, Segment, StitchPlan
-from .heads import DEFAULT_HEAD_TOKENS, segment_heads
+from .heads import segment_heads
 from .task import Repaired, RepairTask, recompute, share_of_content
 
 SCORING_SHARE = 0.25
@@ -27,7 +27,7 @@ REACH = 10
 """So many tokens behind one that the question looks at are repaired with it."""
 
 ATTENDED = 0.2
-MAX_TOKENS = 88
+MAX_TOKENS = 80
 """Without ``--ratio``: the tokens on which some head of the question puts more than this share of its attention, with
 those within reach.
 
@@ -35,7 +35,8 @@ How many those are depends on the question, hardly on the length of the prompt.
 """
 
 MAX_HEADS = 2
-"""Documents whose heads are repaired."""
+HEAD_TOKENS = 4
+"""Of so many documents, the header and so many tokens behind it are repaired."""
 
 
 def question(task: RepairTask) -> Repaired:
@@ -48,7 +49,7 @@ def question(task: RepairTask) -> Repaired:
     scores = reach_of_peaks(attention.peak, places)
     budget = adaptive_budget(scores) if task.ratio is None else share_of_content(task.plan, task.ratio)
     attended = places[scores.argsort(descending=True, stable=True)[:budget]].tolist()
-    chosen = {*attended, *segment_heads(_most_read(task.plan, attention.mass), DEFAULT_HEAD_TOKENS)}
+    chosen = {*attended, *segment_heads(_most_read(task.plan, attention.mass), HEAD_TOKENS)}
     return replace(recompute(task, sorted(chosen)), mass=attention.mass)
 
 
