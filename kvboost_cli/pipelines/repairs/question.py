@@ -27,9 +27,9 @@ REACH = 10
 """So many tokens behind one that the question looks at are repaired with it."""
 
 ATTENDED = 0.2
-MAX_TOKENS = 80
+MAX_TOKENS = 88
 """Without ``--ratio``: the tokens on which some head of the question puts more than this share of its attention, with
-those within reach.
+those within reach; so many at most, heads of documents included.
 
 How many those are depends on the question, hardly on the length of the prompt.
 """
@@ -46,11 +46,12 @@ def question(task: RepairTask) -> Repaired:
         return recompute(task, content)
     attention = _read_attention(task)
     places = torch.tensor(content, device=attention.peak.device)
+    heads = segment_heads(_most_read(task.plan, attention.mass), HEAD_TOKENS)
     scores = reach_of_peaks(attention.peak, places)
-    budget = adaptive_budget(scores) if task.ratio is None else share_of_content(task.plan, task.ratio)
+    scores[torch.isin(places, torch.tensor(heads, device=places.device))] = 0.0  # they are repaired anyhow
+    budget = adaptive_budget(scores, len(heads)) if task.ratio is None else share_of_content(task.plan, task.ratio)
     attended = places[scores.argsort(descending=True, stable=True)[:budget]].tolist()
-    chosen = {*attended, *segment_heads(_most_read(task.plan, attention.mass), HEAD_TOKENS)}
-    return replace(recompute(task, sorted(chosen)), mass=attention.mass)
+    return replace(recompute(task, sorted({*attended, *heads})), mass=attention.mass)
 
 
 def _most_read(plan: StitchPlan, mass: Tensor) -> list[Segment]:
@@ -76,6 +77,6 @@ def reach_of_peaks(peak: Tensor, places: Tensor) -> Tensor:
     return max_pool1d(pad(reused[None], (REACH, 0)), REACH + 1, stride=1)[0][places]
 
 
-def adaptive_budget(scores: Tensor) -> int:
-    """How many of the ``scores``, fp32 [reused], count as attended to, within the bound."""
-    return min(int((scores > ATTENDED).sum()), MAX_TOKENS)
+def adaptive_budget(scores: Tensor, num_heads: int) -> int:
+    """How many of the ``scores``, fp32 [reused], count as attended to, within the bound less the tokens of heads."""
+    return min(int((scores > ATTENDED).sum()), max(MAX_TOKENS - num_heads, 0))
